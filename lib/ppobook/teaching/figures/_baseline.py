@@ -91,11 +91,6 @@ def baseline(
         Where the slider starts.
     seed : int
         Of the pulls that the reader asks for.
-
-    Returns
-    -------
-    Figure
-        To stand as the last line of a code cell.
     """
     probs, rewards = (x.tolist() for x in _bandit(probs, rewards))
     listed = ", ".join(f"{reward:g}" for reward in rewards[:-1]) + f" and {rewards[-1]:g}"
@@ -115,7 +110,7 @@ def baseline(
         exact gradient is the same for every baseline.
     """
     state = {"baseline": baseline, "bandit": 0, "bandits": bandits, "seed": seed, "pulls": 20, "learners": 40}
-    return Figure("baseline", state, alt=alt, still=lambda: _still(first))
+    return Figure("baseline", state, alt=alt, height=6.2, still=lambda picture: _still(picture, first))
 
 
 def _bandit(probs: ArrayLike, rewards: ArrayLike) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
@@ -149,10 +144,7 @@ _ANGLES = np.deg2rad([90.0, -30.0, 210.0])
 _PLANE = np.sqrt(2 / 3) * np.stack([np.cos(_ANGLES), np.sin(_ANGLES)])
 
 
-def _still(bandit: dict[str, Any]) -> Picture:
-    from matplotlib.figure import Figure as Picture
-
-    picture = Picture(figsize=(style.WIDTH, 6.2))
+def _still(picture: Picture, bandit: dict[str, Any]) -> None:
     axes = picture.subplot_mosaic([["none", "expected"], ["curve", "curve"]], height_ratios=[1.25, 1])
     _draw_plane(axes["none"], bandit, 0.0)
     _draw_plane(axes["expected"], bandit, bandit["expected"])
@@ -174,7 +166,6 @@ def _still(bandit: dict[str, Any]) -> Picture:
     )
     ax.set(xlabel="baseline", ylim=(0, None), xlim=bandit["range"])
     ax.set_title("how far one pull's estimate lies from the exact gradient", fontsize=13)
-    return picture
 
 
 def _draw_plane(ax: Axes, bandit: dict[str, Any], b: float) -> None:

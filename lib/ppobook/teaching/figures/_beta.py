@@ -35,11 +35,6 @@ def beta_explorer(kl_coef: float = 0.0, *, pooling: str = "last") -> Figure:
         β, where its slider starts.
     pooling : "last" or "sum"
         What the reward models read.
-
-    Returns
-    -------
-    Figure
-        To stand as the last line of a code cell.
     """
     runs = results(_RECORD).sort_values(["pooling", "kl_coef", "update", "seed"])
     betas = sorted(runs["kl_coef"].unique().tolist())
@@ -77,7 +72,13 @@ def beta_explorer(kl_coef: float = 0.0, *, pooling: str = "last") -> Figure:
             for name, words in _POOLINGS.items()
         ],
     }
-    return Figure("beta", state, alt=alt, still=lambda: _still(runs, written, pooling, kl_coef))
+    return Figure(
+        "beta",
+        state,
+        alt=alt,
+        height=4.9,
+        still=lambda picture: _still(picture, runs, written, pooling, kl_coef),
+    )
 
 
 def _texts() -> dict[tuple[str, float | None], list[dict[str, Any]]]:
@@ -101,10 +102,9 @@ def _packed(look: pd.DataFrame) -> str:
     return "/".join(" ".join(f"{x:.{digits}f}" for x in look[column]) for column, digits in _COLUMNS.items())
 
 
-def _still(runs: pd.DataFrame, written: list[dict[str, Any]], pooling: str, kl_coef: float) -> Picture:
-    from matplotlib.figure import Figure as Picture
-
-    picture = Picture(figsize=(style.WIDTH, 4.9))
+def _still(
+    picture: Picture, runs: pd.DataFrame, written: list[dict[str, Any]], pooling: str, kl_coef: float
+) -> None:
     graphs, words = picture.subfigures(2, 1, squeeze=False, height_ratios=[3, 2]).ravel()
     for ax, column, title in zip(
         graphs.subplots(1, 2), ("proxy", "gold"), ("the reward model's", "gold"), strict=True
@@ -126,4 +126,3 @@ def _still(runs: pd.DataFrame, written: list[dict[str, Any]], pooling: str, kl_c
     for one in written[:2]:
         lines += textwrap.wrap(f"{one['prompt']} {one['text']}", 60, subsequent_indent="    ")
     words.text(0.02, 0.95, "\n".join(lines), fontsize=12, va="top", linespacing=1.5)
-    return picture

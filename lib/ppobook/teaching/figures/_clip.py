@@ -102,11 +102,6 @@ def clip_explorer(ratio: float = 1.3, advantage: float = 1.0, clip_eps: float = 
         Where the slider of A starts.
     clip_eps : float from 0.05 to 0.5
         Where the slider of ε starts.
-
-    Returns
-    -------
-    Figure
-        To stand as the last line of a code cell.
     """
     start = {"ratio": ratio, "advantage": advantage, "clip_eps": clip_eps}
     sample = clip_sample(**start)
@@ -132,7 +127,7 @@ def clip_explorer(ratio: float = 1.3, advantage: float = 1.0, clip_eps: float = 
             name: value if value is None else round(value, 9) for name, value in sample._asdict().items()
         },
     }
-    return Figure("clip", state, alt=alt, still=lambda: _still(start, size))
+    return Figure("clip", state, alt=alt, height=3.7, still=lambda picture: _still(picture, start, size))
 
 
 def _counts(sample: ClipSample) -> str:
@@ -143,17 +138,13 @@ def _counts(sample: ClipSample) -> str:
     return "counts to neither clip_fraction nor flat_fraction"
 
 
-def _still(start: dict[str, float], size: float) -> Picture:
-    from matplotlib.figure import Figure as Picture
-
-    picture = Picture(figsize=(style.WIDTH, 3.7))
+def _still(picture: Picture, start: dict[str, float], size: float) -> None:
     good, bad = picture.subplots(1, 2)
     for ax, kind, a in ((good, "good", size), (bad, "bad", -size)):
         here = start["ratio"] if (a > 0) == (start["advantage"] >= 0) else None
         _draw(ax, kind, a, start["clip_eps"], here)
     good.set_title(f"good action, A = {size:g}", fontsize=13)
     bad.set_title(f"bad action, A = −{size:g}", fontsize=13)
-    return picture
 
 
 def _draw(ax: Axes, kind: str, a: float, eps: float, here: float | None) -> None:

@@ -98,11 +98,6 @@ def entropy_collapse(entropy_coef: float = 0.1, *, update: int = _UPDATES) -> Fi
         Of the bonus that the right half starts with.
     update : int from 0 to 120, a multiple of 5
         Where the slider starts.
-
-    Returns
-    -------
-    Figure
-        To stand as the last line of a code cell.
     """
     runs = {coef: entropy_runs(coef)[::_EVERY] for coef in (0.0, *_COEFS)}
     before, after = _CHANGE // _EVERY, -1
@@ -124,7 +119,9 @@ def entropy_collapse(entropy_coef: float = 0.1, *, update: int = _UPDATES) -> Fi
         "later": _LATER,
         "runs": [{"coef": coef, "probs": [_packed(probs) for probs in run]} for coef, run in runs.items()],
     }
-    return Figure("entropy", state, alt=alt, still=lambda: _still(runs, entropy_coef))
+    return Figure(
+        "entropy", state, alt=alt, height=4.0, still=lambda picture: _still(picture, runs, entropy_coef)
+    )
 
 
 def _packed(probs: NDArray[np.float64]) -> str:
@@ -146,10 +143,7 @@ def _found(probs: NDArray[np.float64]) -> int:
 _SHADES: Sequence[str] = ("ink", "muted", "faint", "good")
 
 
-def _still(runs: dict[float, NDArray[np.float64]], coef: float) -> Picture:
-    from matplotlib.figure import Figure as Picture
-
-    picture = Picture(figsize=(style.WIDTH, 4.0))
+def _still(picture: Picture, runs: dict[float, NDArray[np.float64]], coef: float) -> None:
     (top_left, top_right), (left, right) = picture.subplots(2, 2, sharex="row", sharey="row")
     for ax, curve, name, probs in (
         (top_left, left, "no bonus", runs[0.0]),
@@ -165,7 +159,6 @@ def _still(runs: dict[float, NDArray[np.float64]], coef: float) -> Picture:
         curve.set(xlabel="update", ylim=(0, 1.45))
     top_left.set_ylabel("policies", fontsize=12)
     left.set_ylabel("entropy", fontsize=12)
-    return picture
 
 
 def _draw_columns(ax: Axes, probs: NDArray[np.float64]) -> None:

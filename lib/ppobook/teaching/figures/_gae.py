@@ -59,11 +59,6 @@ def gae_explorer(
         As for `ppobook.returns.gae`.
     gamma, lam : float in [0, 1]
         Where the sliders start.
-
-    Returns
-    -------
-    Figure
-        To stand as the last line of a code cell.
     """
     presets = [_segment(name, *other) for name, other in _PRESETS]
     first = _segment("This segment", rewards, values, terminated, truncated, final_values)
@@ -92,7 +87,13 @@ def gae_explorer(
         "deltas": [round(float(delta), 9) for delta in deltas],
         "advantages": [round(float(advantage), 9) for advantage in advantages],
     }
-    return Figure("gae", state, alt=alt, still=lambda: _still(first, deltas, advantages, gamma, lam))
+    return Figure(
+        "gae",
+        state,
+        alt=alt,
+        height=4.2,
+        still=lambda picture: _still(picture, first, deltas, advantages, gamma, lam),
+    )
 
 
 def _segment(
@@ -138,10 +139,9 @@ def _listed(numbers: Any) -> str:
     )
 
 
-def _still(segment: dict[str, Any], deltas: Any, advantages: Any, gamma: float, lam: float) -> Picture:
-    from matplotlib.figure import Figure as Picture
-
-    picture = Picture(figsize=(style.WIDTH, 4.2))
+def _still(
+    picture: Picture, segment: dict[str, Any], deltas: Any, advantages: Any, gamma: float, lam: float
+) -> None:
     ax = picture.subplots()
     steps = np.arange(len(deltas))
     kinds = [style.colour("good" if advantage > 0 else "bad") for advantage in advantages]
@@ -161,4 +161,3 @@ def _still(segment: dict[str, Any], deltas: Any, advantages: Any, gamma: float, 
     ax.set_xticks([*steps, len(steps)], [*labels, f"next\n\nV {segment['values'][-1]:g}"])
     ax.set(ylim=(-high if min(*deltas, *advantages) < 0 else 0, high))
     ax.grid(visible=False, axis="x")
-    return picture

@@ -31,11 +31,6 @@ def lag_explorer(lag: int = 4) -> Figure:
     ----------
     lag : one of 0, 1, 2, 4, 8, 16
         How many updates the sampler is behind, where its slider starts.
-
-    Returns
-    -------
-    Figure
-        To stand as the last line of a code cell.
     """
     runs = results(_RECORD).sort_values(["lag", "loss", "update", "seed"])
     lags = sorted(runs["lag"].unique().tolist())
@@ -58,7 +53,7 @@ def lag_explorer(lag: int = 4) -> Figure:
             for each in lags
         ],
     }
-    return Figure("lag", state, alt=alt, still=lambda: _still(runs, lag))
+    return Figure("lag", state, alt=alt, height=3.4, still=lambda picture: _still(picture, runs, lag))
 
 
 def _of(runs: pd.DataFrame, lag: int) -> dict[str, pd.DataFrame]:
@@ -78,10 +73,7 @@ def _packed(look: pd.DataFrame) -> str:
     )
 
 
-def _still(runs: pd.DataFrame, lag: int) -> Picture:
-    from matplotlib.figure import Figure as Picture
-
-    picture = Picture(figsize=(style.WIDTH, 3.4))
+def _still(picture: Picture, runs: pd.DataFrame, lag: int) -> None:
     axes = picture.subplots(1, 2)
     for ax, column, title in zip(axes, ("gold", "kl"), ("gold", "KL to the reference"), strict=True):
         if column == "kl":  # as in the browser, the axis is that of the square root
@@ -101,4 +93,3 @@ def _still(runs: pd.DataFrame, lag: int) -> Picture:
     if lag:
         named = axes[0].get_legend_handles_labels()
         picture.legend(*named, loc="outside upper left", ncols=3, handlelength=2.5)
-    return picture

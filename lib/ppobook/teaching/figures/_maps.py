@@ -80,11 +80,6 @@ def measured_maps(name: str = "clip_eps", *, value: float = 0.2, lr: float = 0.0
         The row of the cell: a clip range, a number of epochs, a λ, or a size.
     lr : float
         Its learning rate.
-
-    Returns
-    -------
-    Figure
-        To stand as the last line of a code cell.
     """
     maps = _recorded()
     shown = maps[name]
@@ -123,7 +118,7 @@ def measured_maps(name: str = "clip_eps", *, value: float = 0.2, lr: float = 0.0
             for one in maps.values()
         ],
     }
-    return Figure("maps", state, alt=alt, still=lambda: _still(shown, value, lr))
+    return Figure("maps", state, alt=alt, height=6.5, still=lambda picture: _still(picture, shown, value, lr))
 
 
 def _cell(runs: pd.DataFrame) -> pd.DataFrame:
@@ -156,10 +151,7 @@ def _packed(cell: pd.DataFrame) -> str:
     return "/".join(" ".join(part) for part in parts)
 
 
-def _still(shown: _Map, value: float, lr: float) -> Picture:
-    from matplotlib.figure import Figure as Picture
-
-    picture = Picture(figsize=(style.WIDTH, 6.5))
+def _still(picture: Picture, shown: _Map, value: float, lr: float) -> None:
     axes = picture.subplot_mosaic([["map", "map", "map"], ["when", "when", "ends"]], height_ratios=[1, 1.15])
     runs = shown.runs
     means = runs.groupby(["row", "lr"])["final"].mean().unstack("lr")
@@ -172,7 +164,6 @@ def _still(shown: _Map, value: float, lr: float) -> Picture:
     _draw_seeds(axes["when"], axes["ends"], _cell(runs[(runs["row"] == value) & (runs["lr"] == lr)]))
     axes["when"].set_title(f"{shown.title} {value:g}, learning rate {lr:g}", fontsize=13)
     picture.legend(fontsize=11, ncols=5, loc="outside lower center", columnspacing=1, handletextpad=0.1)
-    return picture
 
 
 def _draw_map(ax: Axes, means: NDArray[np.float64], at: tuple[int, int]) -> None:

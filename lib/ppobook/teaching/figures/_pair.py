@@ -114,13 +114,7 @@ def dpo_pair(h: float = 0.0, beta: float = 0.3, *, shared: bool = True) -> Figur
     beta : one of 0.1, 0.2, 0.3, 0.5, 1, 2
         Where the sliders start.
     shared : bool
-        Which policy is shown first.
-
-    Returns
-    -------
-    Figure
-        To stand as the last line of a code cell. In JupyterLab, `widget().moved` holds the numbers on
-        display.
+        Which policy is shown first. In JupyterLab, `widget().moved` holds the numbers on display.
     """
     apart, own = (pair_moved(_REF, _KIND, _PAIRS[0], 2.0, shared=which) for which in (True, False))
     alt = f"""
@@ -144,7 +138,7 @@ def dpo_pair(h: float = 0.0, beta: float = 0.3, *, shared: bool = True) -> Figur
         "beta": beta,
         "moved": _shown(0, shared, h, beta),
     }
-    return Figure("pair", state, alt=alt, still=_still)
+    return Figure("pair", state, alt=alt, height=5.4, still=_still)
 
 
 def _shown(pair: int, shared: bool, h: float, beta: float) -> dict[str, float]:
@@ -160,10 +154,7 @@ def _shown(pair: int, shared: bool, h: float, beta: float) -> dict[str, float]:
     }
 
 
-def _still() -> Picture:
-    from matplotlib.figure import Figure as Picture
-
-    picture = Picture(figsize=(style.WIDTH, 5.4))
+def _still(picture: Picture) -> None:
     axes = picture.subplots(2, 2, sharey="row")
     for column, (title, shared) in enumerate((("own logits", False), ("one θ for all", True))):
         _draw_bars(axes[0, column], shared)
@@ -171,7 +162,6 @@ def _still() -> Picture:
         _draw_changes(axes[1, column], shared)
     axes[0, 0].set_ylabel("probability, h = 2")
     axes[1, 0].set_ylabel("log π − log π_ref")
-    return picture
 
 
 def _draw_bars(ax: Axes, shared: bool) -> None:

@@ -164,7 +164,7 @@ def loss_parts(clip_eps: float = 0.2, value_coef: float = 0.5, entropy_coef: flo
         "batches": batches,
         "parts": {name: number if number is None else round(number, 9) for name, number in parts.items()},
     }
-    return Figure("parts", state, alt=alt, still=lambda: _still(parts, start))
+    return Figure("parts", state, alt=alt, height=5.2, still=lambda picture: _still(picture, parts, start))
 
 
 def _degrees(turn: float | None) -> str:
@@ -252,10 +252,7 @@ def _parts(batch: dict[str, Any], clip_eps: float, value_coef: float, entropy_co
     }
 
 
-def _still(parts: dict[str, Any], start: dict[str, float]) -> Picture:
-    from matplotlib.figure import Figure as Picture
-
-    picture = Picture(figsize=(style.WIDTH, 5.2))
+def _still(picture: Picture, parts: dict[str, Any], start: dict[str, float]) -> None:
     bars, plane = picture.subplots(2, 1, height_ratios=[1, 1.1])
     rows = {
         "policy loss": parts["policy_loss"],
@@ -281,7 +278,6 @@ def _still(parts: dict[str, Any], start: dict[str, float]) -> Picture:
     bars.grid(visible=False, axis="y")
     bars.set_title("what each part adds to the loss", fontsize=13)
     _draw_arrows(plane, parts)
-    return picture
 
 
 def _draw_arrows(ax: Axes, parts: dict[str, Any]) -> None:

@@ -188,11 +188,6 @@ def trust_region_step(
         starts: one of 0.1, 0.2, 0.3, 0.5, 0.7, 1, 1.5, 2, 3, 5, 7, 10, 20, 30.
     methods : names out of "vanilla", "natural", "trpo", "ppo_small", "ppo_large"
         Those that the figure has. Without a PPO method there is neither a clip box nor a slider for ε.
-
-    Returns
-    -------
-    Figure
-        To stand as the last line of a code cell.
     """
     p, a = (tensor.tolist() for tensor in _policy(old, advantages))
     methods = [method for method in METHODS if method in methods]
@@ -222,7 +217,8 @@ def trust_region_step(
         "simplex",
         state,
         alt=_alt(p, a, found, settings),
-        still=lambda: _still(np.array(p), found, settings),
+        height=3.75 + 0.25 * len(found),
+        still=lambda picture: _still(picture, np.array(p), found, settings),
     )
 
 
@@ -328,10 +324,9 @@ def _box(p: NDArray[np.float64], clip_eps: float) -> NDArray[np.float64]:
     return np.array(corners)
 
 
-def _still(p: NDArray[np.float64], found: dict[str, SimplexStep], settings: dict[str, float]) -> Picture:
-    from matplotlib.figure import Figure as Picture
-
-    picture = Picture(figsize=(style.WIDTH, 3.75 + 0.25 * len(found)))
+def _still(
+    picture: Picture, p: NDArray[np.float64], found: dict[str, SimplexStep], settings: dict[str, float]
+) -> None:
     whole, near = picture.subplots(1, 2)
     ball, box = _ball(p, settings["max_kl"]), _box(p, settings["clip_eps"])
     clipped = any(method.startswith("ppo") for method in found)
@@ -360,7 +355,6 @@ def _still(p: NDArray[np.float64], found: dict[str, SimplexStep], settings: dict
     near.set_title("close to the old one", fontsize=13)
     handles = [_handle(method, step) for method, step in found.items()]
     picture.legend(handles=handles, loc="outside lower left", fontsize=11.5, handlelength=2.6)
-    return picture
 
 
 def _frame(centre: NDArray[np.float64], reach: float) -> Any:

@@ -160,7 +160,9 @@ def lambda_sweep(
         ],
         "errors": {"squared_bias": bias[at[1]], "variance": variance[at[1]]},
     }
-    return Figure("sweep", state, alt=alt, still=lambda: _still(critics[first], at, total))
+    return Figure(
+        "sweep", state, alt=alt, height=4.5, still=lambda picture: _still(picture, critics[first], at, total)
+    )
 
 
 def _critics(error: float) -> dict[str, Any]:
@@ -191,10 +193,7 @@ def _with_gamma(mdp: TabularMDP, gamma: float) -> TabularMDP:
     return TabularMDP(mdp.P, mdp.rewards, gamma, mdp.start, mdp.terminal)
 
 
-def _still(critic: dict[str, Any], at: tuple[int, int], total: NDArray[np.float64]) -> Picture:
-    from matplotlib.figure import Figure as Picture
-
-    picture = Picture(figsize=(style.WIDTH, 4.5))
+def _still(picture: Picture, critic: dict[str, Any], at: tuple[int, int], total: NDArray[np.float64]) -> None:
     top, ax = picture.subplots(2, 1, height_ratios=[1, 1.5])
     lam = _LAMBDAS[at[1]]
     steps = np.arange(1, _BARS + 1)
@@ -216,4 +215,3 @@ def _still(critic: dict[str, Any], at: tuple[int, int], total: NDArray[np.float6
     ax.annotate("sum", (grid[4], total[4]), xytext=(2, 6), weight="bold", **text)
     ax.set(xlabel="λ", xlim=(0, 1), ylim=(0, 1.15 * total.max()))
     ax.set_title(f"its error, γ = {_GAMMAS[at[0]]:g}, a critic {critic['name']}", fontsize=13)
-    return picture
