@@ -11,7 +11,7 @@ import numpy as np
 from ppobook import _reads
 from ppobook.experiments import results, results_folder
 from ppobook.teaching import style
-from ppobook.teaching.figures._figure import Figure
+from ppobook.teaching.figures._figure import Figure, packed
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -63,7 +63,7 @@ def beta_explorer(kl_coef: float = 0.0, *, pooling: str = "last") -> Figure:
                 "words": words,
                 # [β][update], each a text: the numbers of ten seeds, column after column.
                 "runs": [
-                    [_packed(look) for _, look in one.groupby("update")]
+                    [packed(look, _COLUMNS) for _, look in one.groupby("update")]
                     for _, one in runs[runs["pooling"] == name].groupby("kl_coef")
                 ],
                 # [β, and SFT]: what was written.
@@ -95,11 +95,6 @@ def _texts() -> dict[tuple[str, float | None], list[dict[str, Any]]]:
         }
         found.setdefault((entry["pooling"], entry["kl_coef"]), []).append(kept)
     return found
-
-
-def _packed(look: pd.DataFrame) -> str:
-    """Ten seeds after some update in one text: a notebook would give each number a line of its own."""
-    return "/".join(" ".join(f"{x:.{digits}f}" for x in look[column]) for column, digits in _COLUMNS.items())
 
 
 def _still(

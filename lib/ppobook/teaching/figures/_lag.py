@@ -8,7 +8,7 @@ import numpy as np
 
 from ppobook.experiments import results
 from ppobook.teaching import style
-from ppobook.teaching.figures._figure import Figure
+from ppobook.teaching.figures._figure import Figure, packed
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -36,10 +36,11 @@ def lag_explorer(lag: int = 4) -> Figure:
     lags = sorted(runs["lag"].unique().tolist())
     last = runs["update"].max()
     ends = {loss: some[some["update"] == last] for loss, some in _of(runs, lag).items()}
+    named = (("both", "with both"), ("corrected", "corrected"), ("not corrected", "not corrected"))
     alt = f"""
         Two panels against updates, with a curve for each of three losses: gold, and the KL to the reference.
         With a lag of {lag}, after {last} updates, ten seeds have on average
-        {", ".join(f"{some['gold'].mean():.2f} gold {name}" for name, some in _named(ends).items())}.
+        {", ".join(f"{ends[loss]['gold'].mean():.2f} gold {words}" for loss, words in named)}.
     """
     state = {
         "lags": lags,
@@ -49,7 +50,10 @@ def lag_explorer(lag: int = 4) -> Figure:
         "columns": list(_COLUMNS),
         # [lag][loss][update], each a text: the numbers of ten seeds, column after column.
         "runs": [
-            [[_packed(look) for _, look in some.groupby("update")] for some in _of(runs, each).values()]
+            [
+                [packed(look, _COLUMNS) for _, look in some.groupby("update")]
+                for some in _of(runs, each).values()
+            ]
             for each in lags
         ],
     }
@@ -60,17 +64,6 @@ def _of(runs: pd.DataFrame, lag: int) -> dict[str, pd.DataFrame]:
     """The runs of a lag by loss; without a lag all three losses are one."""
     mine = runs[runs["lag"] == lag]
     return {loss: mine[mine["loss"] == loss] if lag else mine for loss in _LOSSES}
-
-
-def _named(ends: dict[str, pd.DataFrame]) -> dict[str, pd.DataFrame]:
-    return {"with both": ends["both"], "corrected": ends["corrected"], "not corrected": ends["not corrected"]}
-
-
-def _packed(look: pd.DataFrame) -> str:
-    """Ten seeds after some update in one text: a notebook would give each number a line of its own."""
-    return "/".join(
-        " ".join(f"{x:.{digits}f}" for x in look[column].fillna(0.0)) for column, digits in _COLUMNS.items()
-    )
 
 
 def _still(picture: Picture, runs: pd.DataFrame, lag: int) -> None:
