@@ -27,25 +27,13 @@ _BETAS = (0.1, 0.2, 0.3, 0.5, 1.0, 2.0)
 
 
 class PairMoved(NamedTuple):
-    """The result of `pair_moved`.
+    """The result of `pair_moved`."""
 
-    Attributes
-    ----------
-    probs : shape (K,)
-        The policy.
-    chosen, rejected : float
-        log π − log π_ref of the two texts, in nats; their difference is h.
-    choice : float
-        σ(β h), the probability that the policy gives to the choice.
-    weight : float
-        β σ(−β h), the weight of the pair in DPO's gradient.
-    """
-
-    probs: NDArray[np.float64]
-    chosen: float
-    rejected: float
-    choice: float
-    weight: float
+    probs: NDArray[np.float64]  # the policy
+    chosen: float  # log π − log π_ref of the chosen text, in nats
+    rejected: float  # the same of the rejected one; their difference is h
+    choice: float  # σ(β h), the probability that the policy gives to the choice
+    weight: float  # β σ(−β h), the weight of the pair in DPO's gradient
 
 
 def pair_moved(
@@ -73,13 +61,7 @@ def pair_moved(
         f, different for the two texts of the pair.
     pair : two ints
         The chosen text and the rejected one.
-    h : float of at least 0
-    shared : bool
-    beta : float above 0
-
-    Returns
-    -------
-    PairMoved
+    h, beta : float of at least 0, float above 0
     """
     ref = np.asarray(ref_probs, dtype=np.float64)
     f = np.asarray(feature, dtype=np.float64)

@@ -16,7 +16,7 @@ from ppobook.objectives import clipped_surrogate_loss, ppo_loss, value_loss
 from ppobook.policies import actor_critic_for, together
 from ppobook.returns import gae
 from ppobook.teaching import style
-from ppobook.teaching.figures._figure import Figure
+from ppobook.teaching.figures._figure import Figure, annotate, arrow
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -35,14 +35,7 @@ _UPDATES, _STEPS = 2, 6
 
 
 class LossBatch(NamedTuple):
-    """A minibatch in the middle of an update, and the networks that it trains.
-
-    Attributes
-    ----------
-    policy, value : modules
-        With one trunk between them.
-    observations, actions, old_logp, advantages, returns : tensor, shape (N, ...)
-    """
+    """A minibatch in the middle of an update, and the two networks that it trains, which share a trunk."""
 
     policy: Any
     value: Any
@@ -78,16 +71,8 @@ class LossBatch(NamedTuple):
 def loss_batch(reward_scale: float = 1.0, *, seed: int = 0) -> LossBatch:
     """Train PPO with a shared trunk on the grid world for two updates, and stop in the middle of the third.
 
-    Parameters
-    ----------
-    reward_scale : float
-        What every reward is multiplied by.
-    seed : int
-
-    Returns
-    -------
-    LossBatch
-        48 samples, six gradient steps after they were taken; advantages normalized.
+    Every reward is multiplied by `reward_scale`. The batch has 48 samples, six gradient steps after they were
+    taken; its advantages are normalized.
     """
     mdp, rng = gridworld(), np.random.default_rng(seed)
     unit = torch.eye(mdp.n_states, dtype=torch.float64)
@@ -135,13 +120,7 @@ def loss_parts(clip_eps: float = 0.2, value_coef: float = 0.5, entropy_coef: flo
     clip_eps : float from 0.05 to 0.5, with two decimals
     value_coef : one of 0, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2
     entropy_coef : one of 0, 0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1
-        Where the sliders start.
-
-    Returns
-    -------
-    Figure
-        To stand as the last line of a code cell. In JupyterLab, `widget().parts` holds the numbers on
-        display.
+        Where the sliders start. In JupyterLab, `widget().parts` holds the numbers on display.
     """
     start = {"clip_eps": clip_eps, "value_coef": value_coef, "entropy_coef": entropy_coef}
     stops = {"clip_eps": _CLIPS, "value_coef": _VALUE_COEFS, "entropy_coef": _ENTROPY_COEFS}
@@ -265,14 +244,7 @@ def _still(picture: Picture, parts: dict[str, Any], start: dict[str, float]) -> 
     bars.axvline(0, color=style.colour("ink"), lw=1)
     reach = max(map(abs, rows.values()))
     for k, number in enumerate(rows.values()):
-        bars.annotate(
-            f"{number:.3f}".replace("-", "−"),
-            (max(number, 0), k),
-            xytext=(5, 0),
-            textcoords="offset points",
-            va="center",
-            fontsize=12,
-        )
+        annotate(bars, f"{number:.3f}".replace("-", "−"), (max(number, 0), k), (5, 0), va="center")
     bars.set_yticks(range(4), list(rows))
     bars.set(ylim=(3.5, -0.5), xlim=(min(0, *rows.values()) - 0.03 * reach, 1.25 * reach))
     bars.grid(visible=False, axis="y")
@@ -287,10 +259,8 @@ def _draw_arrows(ax: Axes, parts: dict[str, Any]) -> None:
     tip = np.array([cosine, math.sqrt(max(0.0, 1 - cosine**2))]) * value
     ends = {"policy and entropy": (own, 0.0), "value": tuple(tip), "all": (own + tip[0], tip[1])}
     for name, end in ends.items():
-        hue = style.colour("truth" if name == "all" else "muted")
-        arrow = {"arrowstyle": "-|>", "color": hue, "lw": 2.2, "shrinkA": 0, "shrinkB": 0}
-        ax.annotate("", end, (0, 0), arrowprops=arrow)
-        ax.annotate(name, end, xytext=(6, 4), textcoords="offset points", fontsize=12)
+        arrow(ax, end, style.colour("truth" if name == "all" else "muted"))
+        annotate(ax, name, end, (6, 4))
     spread = np.array([(0.0, 0.0), *ends.values()])
     low, high = spread.min(axis=0), spread.max(axis=0)
     room = 0.15 * max(high - low)

@@ -14,7 +14,6 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure as Picture
     from numpy.typing import ArrayLike, NDArray
 
-# More rows than these would be no figure any more.
 _ARRAYS = ("old_logp", "new_logp", "advantages")
 _EPS = (0.02, 0.5, 0.01)
 
