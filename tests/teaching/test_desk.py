@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from ppobook.cli.main import main
-from ppobook.teaching import contents, desk, minutes, paths, progress, tags
+from ppobook.teaching import contents, desk, paths, progress, tags
 from ppobook.teaching.desk import Met, Reading, Room, Task, Way, lay_out
 from ppobook.teaching.progress import Finding, Kept, Time
 from ppobook.teaching.workspace import MEMORY
@@ -111,16 +111,11 @@ def test_the_command_prints_it_from_beside_and_from_within(tmp_path, capsys, mon
 
 def test_the_book_has_every_chapter_and_every_check():
     rooms = desk.rooms(contents.read_book(ROOT))
-    assert [room.notebook for room in rooms] == [
-        path.relative_to(ROOT).as_posix() for path in sorted((ROOT / "chapters").glob("*.ipynb"))
-    ]
+    chapters = sorted((ROOT / "chapters").glob("*.ipynb"))
+    assert [room.notebook for room in rooms] == [path.relative_to(ROOT).as_posix() for path in chapters]
     listed = {name for room in rooms for task in room.tasks for name in task.checks}
     files = (ROOT / "exercises").glob("*.ipynb")
-    tested = {part.name for file in files for part in tags.parts(tags.read(file)) if part.role == "test"}
-    assert listed == tested
-    one = next(room for room in rooms if room.title.startswith("1 "))
-    source = tags.read(ROOT / "chapters/01_vanilla_policy_gradient.md")
-    assert one.minutes == pytest.approx(minutes.count(source["cells"]).minutes, rel=0.02)
+    assert listed == {p.name for file in files for p in tags.parts(tags.read(file)) if p.role == "test"}
 
 
 # --- along a path -------------------------------------------------------------------------------------------
@@ -170,14 +165,6 @@ def test_what_is_next_follows_the_path():
     assert names("d right", "e right", "b right", "a right") == ([], None)
 
 
-def test_a_chapter_of_which_the_path_does_nothing_counts_as_read_at_the_end():
-    way = replace(WAY, tasks=WAY.tasks[1:], others=0.0)
-    some = lay_out(ROOMS, found("b right"), "work/file", way=way)
-    assert [row.reading for row in some.rows] == [0, 0, 12]
-    assert some.read == WAY.readings[1]
-    assert lay_out(ROOMS, found("b right", "a right"), "work/file", way=way).minutes == 0
-
-
 @pytest.mark.parametrize("name", paths.names())
 def test_a_new_reader_of_a_path_has_all_of_its_hours_before_them(name):
     book = contents.read_book(ROOT)
@@ -223,11 +210,6 @@ def test_the_folder_remembers_the_path_until_it_is_left_or_cleared(work, capsys)
 def test_a_wrong_path_is_answered_with_the_names_and_is_not_remembered(work, capsys):
     assert main(["progress", "--path", "fifteen-hour"]) == 2
     said = capsys.readouterr().err
-    assert said.count("\n") == 1
     assert all(name in said for name in paths.names())
     assert "Did you mean 'fifteen-hours'?" in said
-    with pytest.raises(ValueError, match="path must be one of fifteen-hours, "):
-        desk.desk(work, path="")
-    assert main(["progress", "--path", "term-6", "--clear"]) == 2
-    assert "--path must be left out with --clear" in capsys.readouterr().err
     assert not (work / progress.FILE).exists()

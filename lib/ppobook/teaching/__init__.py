@@ -7,16 +7,7 @@ without it.
 from __future__ import annotations
 
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
-
-if TYPE_CHECKING:
-    from ppobook.teaching import checks, figures, style
-    from ppobook.teaching.checks import check
-    from ppobook.teaching.decks import cards
-    from ppobook.teaching.questions import quiz
-    from ppobook.teaching.sources import source_of
-
-__all__ = ["cards", "check", "checks", "figures", "quiz", "source_of", "style"]
+from typing import Any
 
 _FROM = {
     "cards": ("decks", "cards"),
@@ -27,6 +18,7 @@ _FROM = {
     "source_of": ("sources", "source_of"),
     "style": ("style", None),
 }
+__all__ = list(_FROM)
 
 
 def __getattr__(name: str) -> Any:
@@ -35,7 +27,3 @@ def __getattr__(name: str) -> Any:
     module_name, attribute = _FROM[name]
     module = import_module(f"{__name__}.{module_name}")
     return module if attribute is None else getattr(module, attribute)
-
-
-def __dir__() -> list[str]:
-    return sorted(__all__)

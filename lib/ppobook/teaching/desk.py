@@ -246,19 +246,15 @@ def desk(
 
     Raises
     ------
-    FileNotFoundError
-        `folder` is no folder of copies, or there is no book.
-    OSError
-        What the folder keeps can't be read.
-    UnknownPathError
-        There is no such path.
+    FileNotFoundError, ValueError
+        `folder` is no folder of copies, or there is no book; there is no such path.
     """
     book, here = contents.read_book(workspace.find_source(source)), Path.cwd()
     way = None if path in (None, NO_PATH) else follow(book, str(path))
     try:
         work = find_folder(folder)
     except FileNotFoundError:
-        if folder is not None or (here / progress.FILE).exists() or (here.parent / progress.FILE).exists():
+        if folder is not None:
             raise
         return lay_out(rooms(book), Kept(), "", way=way)
     kept, lost = progress.read(work), ""
@@ -283,18 +279,10 @@ def find_folder(folder: str | Path | None = None) -> Path:
     FileNotFoundError
         There is none.
     """
-    from ppobook import validation  # needs NumPy, which the site does without
-
-    given = Path("work") if folder is None else validation.path("folder", folder, "a folder of your copies")
+    given = Path("work") if folder is None else Path(folder).expanduser()
     work = workspace.around(Path.cwd()) if folder is None else None
     if work := work or workspace.around(given if (given / workspace.MEMORY).is_file() else given.resolve()):
         return work
-    kept = (place for place in (given, Path(), Path("..")) if (place / progress.FILE).exists())
-    if lost := next(kept, None):
-        raise FileNotFoundError(
-            f"folder must be a folder of your copies, got {str(lost.resolve())!r}, whose "
-            f"{workspace.MEMORY} is gone; `ppobook work --folder` makes it again, and keeps your work"
-        )
     raise FileNotFoundError(
         f"folder must be a folder of your copies, got {str(given)!r}, which is none; "
         "`ppobook work` makes one, and `ppobook progress --folder` looks into one of another name"
