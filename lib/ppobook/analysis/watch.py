@@ -14,16 +14,18 @@ import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, cast
+from unittest import mock
 
 import gymnasium as gym
 import numpy as np
 
 from ppobook.analysis.files import new_file
-from ppobook.envs import EnvLike, EnvMaker, TabularEnv, TabularMDP, env_maker, make_env
+from ppobook.envs import EnvLike, TabularEnv, TabularMDP, env_maker, make_env
 from ppobook.evaluation import evaluate
 from ppobook.run.files import atomic_write
 
 FILMS = (".gif", ".mp4")
+RENDERED = {"render_mode": "rgb_array"}
 # Frames a second, for an environment without render_fps.
 _PACE = 30
 # Tabular worlds are shown slowly enough to follow.
@@ -69,18 +71,15 @@ def watch(
     -------
     dict
         As `evaluate` returns it: returns and lengths of the episodes, and their statistics.
-
-    Raises
-    ------
-    ValueError, OSError
-        Errors of `evaluate` and `make_env`, or another extension.
     """
     path = new_file("out", out, FILMS)
     kind = path.suffix.lower()
     maker = env_maker(env, env_kwargs or {})
     with contextlib.ExitStack() as stack:
-        stack.enter_context(_no_window())
-        envs = _make(maker)
+        # Let pygame look for neither a screen nor a sound card: it complains where there is none.
+        stack.enter_context(mock.patch.dict(os.environ, SDL_VIDEODRIVER="dummy", SDL_AUDIODRIVER="dummy"))
+        drawn = maker.spec is None or str(maker.spec.entry_point).startswith("ppobook.envs")
+        envs: Any = make_env(maker) if drawn else make_env(maker.name, **maker.settings | RENDERED)
         if not isinstance(env, gym.Env):
             stack.callback(envs.close)
         inner = envs.envs[0]
@@ -91,18 +90,6 @@ def watch(
         add = stack.enter_context((_gif if kind == ".gif" else _mp4)(path, pace / every))
         envs.envs[0] = _Filmed(inner, frame, add, every)
         return evaluate(policy, envs, episodes, seed, deterministic)
-
-
-@contextlib.contextmanager
-def _no_window() -> Iterator[None]:
-    """Let pygame look for neither a screen nor a sound card: it complains where there is none."""
-    drivers = dict.fromkeys({"SDL_VIDEODRIVER", "SDL_AUDIODRIVER"} - os.environ.keys(), "dummy")
-    os.environ.update(drivers)
-    try:
-        yield
-    finally:
-        for name in drivers:
-            os.environ.pop(name, None)
 
 
 class _Filmed(gym.Wrapper):
@@ -134,13 +121,6 @@ class _Filmed(gym.Wrapper):
     def _take(self, due: bool) -> None:
         if due and self.filming:
             self.add(self.frame())
-
-
-def _make(maker: EnvMaker) -> Any:
-    """One environment that can be drawn."""
-    if maker.spec is None or str(maker.spec.entry_point).startswith("ppobook.envs"):
-        return make_env(maker)
-    return make_env(maker.name, **maker.settings | {"render_mode": "rgb_array"})
 
 
 def _frames_of(env: gym.Env) -> Callable[[], np.ndarray]:
