@@ -1,25 +1,35 @@
 """The reader's desk: worked out from the book and from what was recorded, and the same in a terminal."""
 
 import re
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from ppobook.cli.main import main
-from ppobook.teaching import contents, desk, paths, progress, tags
-from ppobook.teaching.desk import Met, Reading, Room, Task, Way, lay_out
+from ppobook.teaching import contents, desk, paths, progress
+from ppobook.teaching.contents import Book, Chapter, Section, Task
+from ppobook.teaching.desk import Met, lay_out
+from ppobook.teaching.paths import LearningPath, Step
 from ppobook.teaching.progress import Finding, Kept, Time
+from ppobook.teaching.tags import Exercise, Part
 from ppobook.teaching.workspace import MEMORY
 
 ROOT = Path(__file__).parents[2]
-TASKS = [Task(name, f"About {name}", "exercises/x.ipynb", 10, (name,)) for name in "abc"]
-TASKS.append(Task("both", "About both", "exercises/y.ipynb", 20, ("d", "e")))
-ROOMS = (
-    Room("0 Begin", "chapters/0.ipynb", 5.0, ()),
-    Room("1 First", "chapters/1.ipynb", 30.0, tuple(TASKS[:3])),
-    Room("2 Second", "chapters/2.ipynb", 40.0, tuple(TASKS[3:])),
-)
+
+
+def task(label, chapter, minutes, *checks):
+    parts = tuple(Part("test", name, 1.0, 0) for name in checks)
+    return Task(f"{chapter}_x", Exercise(label, f"About {label}", "Build", 1, minutes, "x", 0, 1, parts))
+
+
+def chapter(number, title, *minutes):
+    sections = tuple(Section(number, f"Part {i}", None, one) for i, one in enumerate(minutes))
+    return Chapter(number, title, f"chapters/{number}.ipynb", sections, 0.0)
+
+
+CHAPTERS = (chapter(0, "Begin", 5.0), chapter(1, "First", 9.0, 21.0), chapter(2, "Second", 6.0, 6.0, 28.0))
+TASKS = (*(task(name, 1, 10, name) for name in "abc"), task("both", 2, 20, "d", "e"))
+BOOK = Book({one.number: one for one in CHAPTERS}, {one.exercise.label: one for one in TASKS})
 
 
 def found(*said):
@@ -29,7 +39,7 @@ def found(*said):
 
 
 def of(*said):
-    return lay_out(ROOMS, found(*said), "work/file")
+    return lay_out(BOOK, found(*said), "work/file")
 
 
 def test_nothing_yet():
@@ -40,7 +50,7 @@ def test_nothing_yet():
         (0, 1, 20, 40.0),
     ]
     assert empty.minutes == 125
-    assert [(task.label, why) for task, why in empty.next] == [("a", "next on the path")]
+    assert [(task.exercise.label, why) for task, why in empty.next] == [("a", "next on the path")]
     assert "Mistakes" not in str(empty)
 
 
@@ -65,7 +75,7 @@ def test_a_mistake_is_counted_again_only_after_another_verdict():
 
 def test_next_is_what_was_begun_and_then_the_first_new_one_after_it():
     def names(*said):
-        return [(task.label, why) for task, why in of(*said).next]
+        return [(task.exercise.label, why) for task, why in of(*said).next]
 
     assert names("b mistake x") == [("b", "begun"), ("c", "next on the path")]
     assert names("b right") == [("c", "next on the path")]
@@ -83,9 +93,9 @@ def test_next_is_what_was_begun_and_then_the_first_new_one_after_it():
 
 def test_what_is_shown_is_escaped_and_linked():
     kept = Kept(found("a mistake 1 < 2 & <b>").findings, (Time(1, "gae", 83.9),), 1)
-    page = lay_out(ROOMS, kept, "work/file")._repr_html_()
+    page = lay_out(BOOK, kept, "work/file")._repr_html_()
     assert "1 &lt; 2 &amp; &lt;b&gt;" in page
-    assert 'href="../exercises/x.ipynb"' in page
+    assert 'href="../exercises/1_x.ipynb"' in page
     assert "gae 1:23" in page
     assert "1 line of work/file can&#x27;t be read" in page
     assert "<code>ppobook progress --clear</code>" in page
@@ -109,33 +119,23 @@ def test_the_command_prints_it_from_beside_and_from_within(tmp_path, capsys, mon
     assert "Kept in work/.progress.jsonl" in said[0]
 
 
-def test_the_book_has_every_chapter_and_every_check():
-    rooms = desk.rooms(contents.read_book(ROOT))
-    chapters = sorted((ROOT / "chapters").glob("*.ipynb"))
-    assert [room.notebook for room in rooms] == [path.relative_to(ROOT).as_posix() for path in chapters]
-    listed = {name for room in rooms for task in room.tasks for name in task.checks}
-    files = (ROOT / "exercises").glob("*.ipynb")
-    assert listed == {p.name for file in files for p in tags.parts(tags.read(file)) if p.role == "test"}
-
-
 # --- along a path -------------------------------------------------------------------------------------------
 
-WAY = Way(
-    name="short",
-    title="A short one",
-    readings=(
-        Reading("0 Begin", "chapters/0.ipynb", 5.0, (), "Words"),
-        Reading("2 Second", "chapters/2.ipynb", 12.0, ("One", "Two"), "Words"),
-        Reading("1 First", "chapters/1.ipynb", 9.0, ("Three",), "Deeds"),
+ESSAY = task("essay", 2, 15)
+PATH = LearningPath(
+    "short",
+    "A short one",
+    "for somebody",
+    (
+        Step("Words", "", (*CHAPTERS[0].sections, *CHAPTERS[2].sections[:2]), (TASKS[3], ESSAY)),
+        Step("Deeds", "", CHAPTERS[1].sections[:1], (TASKS[1], TASKS[0])),
     ),
-    tasks=tuple(replace(TASKS[i], step=step) for i, step in ((3, "Words"), (1, "Deeds"), (0, "Deeds"))),
-    steps=("Words", "Deeds"),
-    others=15.0,
+    "",
 )
 
 
 def along(*said):
-    return lay_out(ROOMS, found(*said), "work/file", way=WAY)
+    return lay_out(BOOK, found(*said), "work/file", path=PATH)
 
 
 def test_a_path_says_what_is_left_of_it_alone():
@@ -156,24 +156,25 @@ def test_a_path_says_what_is_left_of_it_alone():
 def test_what_is_next_follows_the_path():
     def names(*said):
         shown = along(*said)
-        return [(task.label, why) for task, why in shown.next], shown.read and shown.read.title
+        return [(task.exercise.label, why) for task, why in shown.next], shown.read and shown.read[0].title
 
-    assert names() == ([("both", "next on the path: Words")], "0 Begin")
+    assert names() == ([("both", "next on the path: Words")], "Begin")
     # An exercise that is not on the path changes nothing, but its chapter has been read.
-    assert names("c mistake x") == ([("both", "next on the path: Words")], "2 Second")
-    assert names("d right") == ([("both", "begun"), ("b", "next on the path: Deeds")], "1 First")
+    assert names("c mistake x") == ([("both", "next on the path: Words")], "Second")
+    assert names("d right") == ([("both", "begun"), ("b", "next on the path: Deeds")], "First")
     assert names("d right", "e right", "b right", "a right") == ([], None)
 
 
 @pytest.mark.parametrize("name", paths.names())
 def test_a_new_reader_of_a_path_has_all_of_its_hours_before_them(name):
     book = contents.read_book(ROOT)
-    path, way = paths.find(book, name), desk.follow(book, name)
-    empty = lay_out(desk.rooms(book), Kept(), "", way=way)
-    assert empty.planned + way.others == pytest.approx(60 * path.hours[1])
-    assert sum(row.tasks for row in empty.rows) == len(way.tasks)
-    done = Kept(tuple(Finding(0, one, "right", one) for task in way.tasks for one in task.checks))
-    last = lay_out(desk.rooms(book), done, "", way=way)
+    path = paths.find(book, name)
+    empty = lay_out(book, Kept(), "", path=path)
+    assert empty.planned + empty.others == pytest.approx(60 * path.hours[1])
+    tasks = [task for step in path.steps for task in step.tasks]
+    assert sum(row.tasks for row in empty.rows) == sum(bool(task.checks) for task in tasks)
+    done = Kept(tuple(Finding(0, one, "right", one) for task in tasks for one in task.checks))
+    last = lay_out(book, done, "", path=path)
     assert (last.minutes, last.next, last.read) == (0, (), None)
 
 
