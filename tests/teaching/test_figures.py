@@ -57,35 +57,18 @@ def test_state_of_e3_is_what_the_library_computed():
 # The mathematics of E1
 
 
-# Rows of the tables that a reader of chapter 3 fills: r, then r A, clip(r) A, their minimum, flat or not. A
-# ratio at the knee is left to a test of its own.
-UP = [
-    (0.5, 0.5, 0.8, 0.5, 0),
-    (0.8, 0.8, 0.8, 0.8, 0),
-    (1.0, 1.0, 1.0, 1.0, 0),
-    (1.1, 1.1, 1.1, 1.1, 0),
-    (1.3, 1.3, 1.2, 1.2, 1),
-    (1.5, 1.5, 1.2, 1.2, 1),
-    (2.0, 2.0, 1.2, 1.2, 1),
-]
-DOWN = [
-    (0.5, -0.5, -0.8, -0.8, 1),
-    (0.7, -0.7, -0.8, -0.8, 1),
-    (1.0, -1.0, -1.0, -1.0, 0),
-    (1.2, -1.2, -1.2, -1.2, 0),
-    (1.5, -1.5, -1.2, -1.5, 0),
-    (2.0, -2.0, -1.2, -2.0, 0),
-]
-
-
-@pytest.mark.parametrize(("a", "rows"), [(1.0, UP), (-1.0, DOWN)])
-def test_clip_sample_by_hand(a, rows):
-    for ratio, surrogate, clipped, objective, flat in rows:
-        sample = clip_sample(ratio, a, 0.2)
-        assert sample[:3] == pytest.approx((surrogate, clipped, objective), abs=1e-12)
-        assert sample.slope == pytest.approx(0.0 if flat else a, abs=1e-12)
-        assert sample.flat_fraction == flat
-        assert sample.clip_fraction == (ratio < 0.8 or ratio > 1.2)
+def test_clip_sample_is_its_definition():
+    generator, step = np.random.default_rng(0), 1e-6
+    for _ in range(200):
+        r, a, eps = generator.uniform(0.1, 2.4), generator.uniform(-2, 2), generator.uniform(0.05, 0.5)
+        if abs(abs(r - 1) - eps) < 1e-3:
+            continue
+        sample, clipped = clip_sample(r, a, eps), np.clip(r, 1 - eps, 1 + eps) * a
+        assert sample[:3] == pytest.approx((r * a, clipped, min(r * a, clipped)), abs=1e-12)
+        up, down = (clip_sample(r + s, a, eps).objective for s in (step, -step))
+        assert sample.slope == pytest.approx((up - down) / (2 * step), abs=1e-7)
+        assert sample.flat_fraction == (sample.slope == 0)
+        assert sample.clip_fraction == (abs(r - 1) > eps)
 
 
 @pytest.mark.parametrize(("ratio", "a"), [(1.2, 1.0), (0.8, -2.0)])

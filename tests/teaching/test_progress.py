@@ -71,22 +71,15 @@ def kinds(work):
 def test_each_verdict_is_recorded_but_a_blank(work):
     tried(blank)
     tried(function(WRONG))
-    tried(lambda *_: 1 / 0)
+    tried(lambda *_: (_ for _ in ()).throw(ZeroDivisionError(f"the secret of {work}")))
     tried(function(RIGHT))
     mistake, raised, right = progress.read(work).findings
     assert (mistake.check, mistake.kind) == ("pg-loss", "mistake")
     assert mistake.what == checks.run("pg-loss", function(WRONG)).name
     assert (raised.kind, raised.what) == ("raised", "ZeroDivisionError")
     assert (right.kind, right.what) == ("right", "pg-loss")
-    assert mistake.at <= right.at
-
-
-@pytest.mark.usefixtures("kernel")
-def test_neither_code_nor_a_path_is_recorded(work):
-    tried(lambda *_: (_ for _ in ()).throw(ValueError(f"the secret of {work}")))
     said = (work / progress.FILE).read_text()
-    assert "ValueError" in said
-    assert "secret" not in said
+    assert "secret" not in said, "neither code nor a path is recorded"
     assert str(work) not in said
 
 

@@ -5,7 +5,6 @@ At the end stands what the exercises' texts say of the tables that they print.
 
 from __future__ import annotations
 
-import ast
 from typing import Any
 
 import pytest
@@ -15,7 +14,6 @@ from answers.clipped_surrogate import bounds, losses, penalty, three_actions, up
 from answers.clipped_surrogate import tables as by_hand
 from checks import CheckTests, Exercises
 
-from ppobook.course import masters
 from ppobook.teaching import checks
 from ppobook.teaching.checks import clipped_surrogate
 
@@ -49,17 +47,7 @@ def test_a_climb_without_a_return_is_told_so() -> None:
 
 @pytest.fixture(scope="module")
 def world() -> dict[str, Any]:
-    """Everything that the master defines, its solutions too, and its constants; no table is made yet."""
-    space = EXERCISES.namespace()
-    for cell in EXERCISES.cells:
-        if cell["cell_type"] == "code" and masters.part(cell) is None:
-            tree = ast.parse(cell["source"])
-            tree.body = [n for n in tree.body if isinstance(n, ast.Assign) and "learn(" not in ast.unparse(n)]
-            tree.body = [n for n in tree.body if "tune(" not in ast.unparse(n)]
-            exec(compile(tree, "a cell", "exec"), space)
-    for solution in EXERCISES.solutions.values():
-        exec(solution.source, space)
-    return space
+    return EXERCISES.world("learn(", "tune(", assigned=True)
 
 
 @pytest.mark.slow

@@ -5,7 +5,6 @@ At the end stands what the exercises' texts say of the numbers that they print.
 
 from __future__ import annotations
 
-import ast
 from itertools import pairwise
 from typing import Any
 
@@ -13,9 +12,8 @@ import pytest
 import torch
 from answers import tables
 from answers.gae import averages, by_hand, estimators
-from checks import CheckTests, Exercises
+from checks import CheckTests, Exercises, printed
 
-from ppobook.course import masters
 from ppobook.teaching import checks
 from ppobook.teaching.checks import gae
 
@@ -42,25 +40,7 @@ def test_two_things_are_asked_for_where_one_came() -> None:
 
 @pytest.fixture(scope="module")
 def world() -> dict[str, Any]:
-    """Everything that the master defines, its solutions too, and its constants; nothing is run."""
-    space = EXERCISES.namespace()
-    for cell in EXERCISES.cells:
-        if cell["cell_type"] == "code" and masters.part(cell) is None:
-            tree = ast.parse(cell["source"])
-            tree.body = [n for n in tree.body if isinstance(n, ast.Assign) and "best" not in ast.unparse(n)]
-            exec(compile(tree, "a cell", "exec"), space)
-    for solution in EXERCISES.solutions.values():
-        exec(solution.source, space)
-    return space
-
-
-def printed(capsys: pytest.CaptureFixture[str]) -> list[list[float]]:
-    """The numbers of each line."""
-    found = []
-    for line in capsys.readouterr().out.splitlines():
-        parts = line.replace("[", " ").replace("]", " ").replace(",", " ").replace(":", " ").split()
-        found.append([float(p) for p in parts if p.strip("-").replace(".", "").isdigit()])
-    return found
+    return EXERCISES.world("best", assigned=True)
 
 
 def test_the_critic_without_a_last_value_is_far_too_modest(world, capsys) -> None:

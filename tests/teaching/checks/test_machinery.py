@@ -104,19 +104,6 @@ def test_an_argument_that_is_changed_in_place_is_named_and_spoils_no_other_call(
     assert float(value[0]) == 1
 
 
-def test_a_number_is_pythons_own_and_a_leaf_stays_itself() -> None:
-    seen = checks.Answer("toy", lambda *args: args)(
-        np.float64(0.5), np.bool_(True), leaf := probes.leaf([1.0])
-    )
-    assert [type(one) for one in seen[:2]] == [float, bool]
-    assert seen[2] is leaf
-
-
-def test_a_result_is_read_in_any_dtype() -> None:
-    for dtype in (torch.bfloat16, torch.float64, torch.int32, torch.bool):
-        assert checks.as_array(torch.ones(2, dtype=dtype), (2,)).tolist() == [1, 1]
-
-
 def test_a_row_of_a_table_is_an_output_several_outputs_or_a_finding() -> None:
     def name(seen: Any, table: dict[str, Any]) -> str:
         return next((mistake.name for mistake in recognise(seen, table)), "")
@@ -220,17 +207,10 @@ def test_a_property_that_failed_once_has_no_tick(monkeypatch: pytest.MonkeyPatch
     assert "✓ it agrees" in verdict_of(monkeypatch, sum_, *2 * [checks.Property(same, True)]).message
 
 
-@pytest.mark.parametrize(
-    ("value", "shown"),
-    [
-        (3000.0, "3000"),
-        (1234.567, "1234.57"),
-        (0.12345, "0.123"),
-    ],
-)
-def test_a_number_is_shown_as_a_reader_would_write_it(value: float, shown: str) -> None:
-    assert checks.numbers(value) == shown
-    assert checks.numbers([value, 2e7, np.nan, 0.0]) == f"[{shown}, 2e+07, nan, 0]"
+def test_a_number_is_shown_as_a_reader_would_write_it() -> None:
+    shown = {3000.0: "3000", 1234.567: "1234.57", 0.12345: "0.123", 2e7: "2e+07", 0.0: "0"}
+    assert [checks.numbers(value) for value in shown] == [*shown.values()]
+    assert checks.numbers([1 / 3, np.nan]) == "[0.333, nan]"
 
 
 def test_a_mistake_is_told_from_the_data(monkeypatch: pytest.MonkeyPatch) -> None:

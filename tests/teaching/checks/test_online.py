@@ -5,13 +5,12 @@ At the end stands what the exercises' texts say of the numbers that they print.
 
 from __future__ import annotations
 
-import re
 from typing import Any
 
 import pytest
 from answers import tables
 from answers.online import loops, pairs, stale, symptoms
-from checks import CheckTests, Exercises
+from checks import CheckTests, Exercises, printed
 
 from ppobook.teaching.checks import online
 
@@ -32,12 +31,6 @@ class TestChecks(CheckTests):
 @pytest.fixture(scope="module")
 def world() -> dict[str, Any]:
     return EXERCISES.world()
-
-
-def printed(capsys: pytest.CaptureFixture[str]) -> list[list[float]]:
-    """The numbers of each line."""
-    lines = capsys.readouterr().out.splitlines()
-    return [[float(x) for x in re.findall(r"-?\d+(?:\.\d+)?", line)] for line in lines]
 
 
 def test_the_bugs_make_texts_shorter_and_the_mended_rewards_do_not(world, capsys) -> None:

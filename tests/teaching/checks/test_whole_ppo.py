@@ -5,7 +5,6 @@ At the end stands what the exercises' texts say of the tables that they print.
 
 from __future__ import annotations
 
-import ast
 from typing import Any
 
 import pytest
@@ -13,7 +12,6 @@ from answers import tables
 from answers.whole_ppo import batches, losses, normal, updates
 from checks import CheckTests, Exercises
 
-from ppobook.course import masters
 from ppobook.teaching.checks import whole_ppo
 
 EXERCISES = Exercises("05_the_whole_of_ppo")
@@ -32,16 +30,7 @@ class TestChecks(CheckTests):
 
 @pytest.fixture(scope="module")
 def world() -> dict[str, Any]:
-    """Everything that the master defines, its solutions too, and its constants; no table is made yet."""
-    space = EXERCISES.namespace()
-    for cell in EXERCISES.cells:
-        if cell["cell_type"] == "code" and masters.part(cell) is None:
-            tree = ast.parse(cell["source"])
-            tree.body = [n for n in tree.body if isinstance(n, ast.Assign)]
-            exec(compile(tree, "a cell", "exec"), space)
-    for solution in EXERCISES.solutions.values():
-        exec(solution.source, space)
-    return space
+    return EXERCISES.world(assigned=True)
 
 
 @pytest.mark.slow
