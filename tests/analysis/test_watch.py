@@ -169,6 +169,6 @@ def test_on_the_command_line(tmp_path, capsys):
 def test_a_library_that_is_missing_is_named_with_its_extra(tmp_path, monkeypatch, capsys):
     small = {"num_envs": 2, "num_steps": 16, "total_steps": 32}
     train("vanilla", env="ppobook/Chain-v0", **small, out=tmp_path / "run")
-    monkeypatch.setitem(sys.modules, "imageio_ffmpeg", None)
+    monkeypatch.setitem(sys.modules, "imageio", None)
     assert main(["watch", str(tmp_path / "run"), "--out", str(tmp_path / "film.mp4")]) == 2
     assert "; pip install 'ppobook[watch]'\n" in capsys.readouterr().err

@@ -52,8 +52,7 @@ EXAMPLES = """\
 # The extra that brings a module with it, for whoever has not installed it.
 EXTRAS = {
     "matplotlib": "plot",
-    "PIL": "watch",
-    "imageio_ffmpeg": "watch",
+    "imageio": "watch",
     "ray": "scale",
 }
 # Errors of use; others are printed as Python prints them, with their traceback.
