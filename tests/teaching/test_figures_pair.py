@@ -38,8 +38,8 @@ def test_descending_dpo_s_loss_leads_there(shared, pair):
 
 
 def test_the_numbers_on_display_are_in_the_state():
-    figure = figures.dpo_pair(h=4.0, beta=1.0, shared=False)
-    found = pair_moved(REF, KIND, (1, 0), 4.0, shared=False, beta=1.0)
+    figure = figures.dpo_pair(h=4.0)
+    found = pair_moved(REF, KIND, (1, 0), 4.0)
     assert figure.state["moved"]["chosen"] == found.chosen
     assert figure.state["moved"]["weight"] == found.weight
     assert figure.state["moved"]["elsewhere"] == pytest.approx(found.probs[2:].sum())

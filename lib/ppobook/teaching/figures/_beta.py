@@ -23,19 +23,13 @@ _POOLINGS = {"last": "the last token", "sum": "all tokens, and adds up"}
 _COLUMNS = {"kl": 2, "proxy": 2, "gold": 2, "held_out": 2, "length": 1, "ended": 3}
 
 
-def beta_explorer(kl_coef: float = 0.0, *, pooling: str = "last") -> Figure:
+def beta_explorer() -> Figure:
     """Move β: reward and gold of ten seeds against the distance from the reference, and texts from there.
 
     The runs are recorded ones of PPO in the tiny language world. The last place of the slider is the policy
     after SFT, where an endless β would end.
-
-    Parameters
-    ----------
-    kl_coef : one of 0, 0.03, 0.1, 0.3, 1
-        β, where its slider starts.
-    pooling : "last" or "sum"
-        What the reward models read.
     """
+    kl_coef, pooling = 0.0, "last"  # that are shown at first
     runs = results(_RECORD).sort_values(["pooling", "kl_coef", "update", "seed"])
     betas = sorted(runs["kl_coef"].unique().tolist())
     texts = _texts()

@@ -85,20 +85,14 @@ def entropy_runs(
     return np.stack([*history, logits.detach().softmax(-1).numpy()])
 
 
-def entropy_collapse(entropy_coef: float = 0.1, *, update: int = _UPDATES) -> Figure:
+def entropy_collapse() -> Figure:
     """Watch twelve policies lose their entropy, without the bonus and with it, and what each can still find.
 
     A bandit of four arms, learned by PPO (`entropy_runs`). From update 40 on the worst arm is the best by
     far. A policy that has all but stopped trying it notices late, or never. The reader plays the updates, or
     slides through them, and chooses among three coefficients.
-
-    Parameters
-    ----------
-    entropy_coef : one of 0.02, 0.1, 0.3
-        Of the bonus that the right half starts with.
-    update : int from 0 to 120, a multiple of 5
-        Where the slider starts.
     """
+    entropy_coef = 0.1  # that is shown at first
     runs = {coef: entropy_runs(coef)[::_EVERY] for coef in (0.0, *_COEFS)}
     before, after = _CHANGE // _EVERY, -1
     without, chosen = runs[0.0], runs[entropy_coef]
@@ -111,7 +105,7 @@ def entropy_collapse(entropy_coef: float = 0.1, *, update: int = _UPDATES) -> Fi
         and {_found(chosen[after])} of 12 prefer it at the end.
     """
     state = {
-        "update": update,
+        "update": _UPDATES,
         "coef": _COEFS.index(entropy_coef),
         "every": _EVERY,
         "change": _CHANGE,

@@ -55,20 +55,14 @@ def _recorded() -> dict[str, _Map]:
     }
 
 
-def measured_maps(name: str = "clip_eps", *, value: float = 0.2, lr: float = 0.03) -> Figure:
+def measured_maps() -> Figure:
     """Point at a cell of a map and see its ten seeds: how each ended, when it fell, which gauge rang.
 
     The maps are the recorded ones of PPO on CartPole: the learning rate against the clip range, the epochs,
     λ and the size of a minibatch. A gauge rings in the first update in which it crosses its threshold; a run
     falls in the first in which its return, a mean of three updates, is below half of the best before.
-
-    Parameters
-    ----------
-    name : "clip_eps", "epochs", "lam", "minibatch" or "minibatch_40"
-        The map that is shown at first.
-    value, lr : float
-        Its cell: the row's clip range, number of epochs, λ, or size, and the learning rate.
     """
+    name, value, lr = "clip_eps", 0.2, 0.03  # the map and the cell that are shown at first
     maps = _recorded()
     shown = maps[name]
     values, rates = sorted(shown.runs["row"].unique()), sorted(shown.runs["lr"].unique())

@@ -84,19 +84,12 @@ def pair_moved(
     return PairMoved(np.exp(logp), float(ratio[chosen]), float(ratio[rejected]), choice, -slope.item())
 
 
-def dpo_pair(h: float = 0.0, beta: float = 0.3, *, shared: bool = True) -> Figure:
+def dpo_pair(h: float = 0.0) -> Figure:
     """Move the two texts of a pair apart, and watch all six: a text that is in no pair may gain the most.
 
     Six texts have 0 to 5 kind words. The reader chooses the pair, whether kind words share one parameter or
-    each text has its own logit, and how far apart the pair is.
-
-    Parameters
-    ----------
-    h : a multiple of 0.1 from 0 to 8
-    beta : one of 0.1, 0.2, 0.3, 0.5, 1, 2
-        Where the sliders start.
-    shared : bool
-        Which policy is shown first. In JupyterLab, `widget().moved` holds the numbers on display.
+    each text has its own logit, and how far apart the pair is; `h` is where it starts, a multiple of 0.1 from
+    0 to 8. In JupyterLab, `widget().moved` holds the numbers on display.
     """
     apart, own = (pair_moved(_REF, _KIND, _PAIRS[0], 2.0, shared=which) for which in (True, False))
     alt = f"""
@@ -107,6 +100,8 @@ def dpo_pair(h: float = 0.0, beta: float = 0.3, *, shared: bool = True) -> Figur
         probability. If each text has a logit of its own, the chosen one has risen by {own.chosen:.1f} nats.
         Curves: both changes against the distance h.
     """
+    beta = 0.3
+    found = pair_moved(_REF, _KIND, _PAIRS[0], h, beta=beta)
     state = {
         "ref": _REF,
         "kind": _KIND,
@@ -115,25 +110,19 @@ def dpo_pair(h: float = 0.0, beta: float = 0.3, *, shared: bool = True) -> Figur
         "hs": _HS,
         "betas": _BETAS,
         "pair": 0,
-        "shared": shared,
+        "shared": True,
         "h": h,
         "beta": beta,
-        "moved": _shown(0, shared, h, beta),
+        "moved": {
+            "chosen": found.chosen,
+            "rejected": found.rejected,
+            "elsewhere": float(1 - found.probs[:2].sum()),
+            "gold": float(found.probs @ np.array(_GOLD)),
+            "choice": found.choice,
+            "weight": found.weight,
+        },
     }
     return Figure("pair", state, alt=alt, height=5.4, still=_still)
-
-
-def _shown(pair: int, shared: bool, h: float, beta: float) -> dict[str, float]:
-    """The numbers on display."""
-    found = pair_moved(_REF, _KIND, _PAIRS[pair], h, shared=shared, beta=beta)
-    return {
-        "chosen": found.chosen,
-        "rejected": found.rejected,
-        "elsewhere": float(1 - found.probs[list(_PAIRS[pair])].sum()),
-        "gold": float(found.probs @ np.array(_GOLD)),
-        "choice": found.choice,
-        "weight": found.weight,
-    }
 
 
 def _still(picture: Picture) -> None:

@@ -108,20 +108,15 @@ def _rollout(
     return LossBatch(policy, value, unit[states], actions, old_logp, normalize(found), targets)
 
 
-def loss_parts(clip_eps: float = 0.2, value_coef: float = 0.5, entropy_coef: float = 0.01) -> Figure:
+def loss_parts() -> Figure:
     """Slide ε and both coefficients: the three parts of PPO's loss, their sum, and the pull on a trunk.
 
     The batch is one of the library's (`loss_batch`). Bars show what each part adds to the loss. Arrows show
     where value loss, and policy loss with entropy, pull the weights that both networks share, and where the
-    two go together; with separate trunks each goes its own way.
-
-    Parameters
-    ----------
-    clip_eps : float from 0.05 to 0.5, with two decimals
-    value_coef : one of 0, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2
-    entropy_coef : one of 0, 0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1
-        Where the sliders start. In JupyterLab, `widget().parts` holds the numbers on display.
+    two go together; with separate trunks each goes its own way. In JupyterLab,
+    `widget().parts` holds the numbers on display.
     """
+    clip_eps, value_coef, entropy_coef = 0.2, 0.5, 0.01  # where the sliders start
     start = {"clip_eps": clip_eps, "value_coef": value_coef, "entropy_coef": entropy_coef}
     stops = {"clip_eps": _CLIPS, "value_coef": _VALUE_COEFS, "entropy_coef": _ENTROPY_COEFS}
     batches = [_recorded(name, loss_batch(scale)) for name, scale in _SCALES]

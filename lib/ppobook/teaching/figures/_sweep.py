@@ -86,18 +86,13 @@ def gae_error(mdp: TabularMDP, probs: ArrayLike, critic: ArrayLike, *, lam: floa
     return GaeError(float(squared_bias), float((steps * (mean_square - mean**2)).sum()))
 
 
-def lambda_sweep(*, gamma: float = 0.95, lam: float = 0.5) -> Figure:
+def lambda_sweep() -> Figure:
     """Slide λ and γ: the weights on the n-step returns, and squared bias, variance and their sum.
 
     The numbers are exact (`gae_error`), in a chain of nine states whose policy goes right seven times in ten.
     The reader chooses among four critics. In JupyterLab, `widget().errors` holds the numbers on display.
-
-    Parameters
-    ----------
-    gamma : one of 0.5, 0.8, 0.9, 0.95, 0.98, 0.99, 1
-    lam : a multiple of 0.05 in [0, 1], or one of a few numbers between 0.8 and 1
-        Where the sliders start.
     """
+    gamma, lam = 0.95, 0.5  # where the sliders start
     critics = [_critic(name, make) for name, make in _CRITICS.items()]
     first = 1
     at = _GAMMAS.index(gamma), _LAMBDAS.index(lam)
@@ -113,8 +108,8 @@ def lambda_sweep(*, gamma: float = 0.95, lam: float = 0.5) -> Figure:
         {total[best]:.3f}, at λ = {_LAMBDAS[best]:g}; at λ = {lam:g} it is {total[at[1]]:.3f}.
     """
     state = {
-        "gamma": float(gamma),
-        "lam": float(lam),
+        "gamma": gamma,
+        "lam": lam,
         "critic": first,
         "gammas": _GAMMAS,
         "lambdas": _LAMBDAS,
