@@ -58,22 +58,14 @@ class Group:
 class Comparison:
     """What `compare` found.
 
-    Attributes
-    ----------
-    metric : str
-    groups : tuple of Group
-    table : DataFrame
-        One row a group: group, env, runs, steps, the metric's mean over the runs' results, and the ends of
-        its interval (NaN for a single run).
-    notes : tuple of str
-        Which runs are left out or stopped early, and which groups are compared at less than the length of
-        their runs.
+    The table has one row a group: group, env, runs, steps, the metric's mean over the runs' results, and the
+    ends of its interval (NaN for a single run).
     """
 
     metric: str
     groups: tuple[Group, ...]
     table: pd.DataFrame
-    notes: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()  # runs that are left out, and groups compared at less than their length
 
     def figure(self) -> Figure:
         """Every run thin, each group's mean thick, a band for its interval; a panel for each environment."""
@@ -135,11 +127,6 @@ def compare(folders: Sequence[str | Path], metric: str = "return_mean") -> Compa
         Folders written by `train(out=…)` or `Run.save`. A user's own learner class need not be importable.
     metric : str
         A column of their histories.
-
-    Raises
-    ------
-    ValueError, OSError
-        A duplicate seed within a group, a metric that a run does not have or that none has a value of.
     """
     records = {Path(folder): read_record(folder, "folders") for folder in folders}
     grouped: dict[str, dict[Path, Record]] = {}

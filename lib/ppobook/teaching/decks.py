@@ -28,17 +28,7 @@ _FOLDER: Final = Path(__file__).with_name("cards")
 
 @dataclass(frozen=True)
 class Card:
-    """One question and its answer.
-
-    Attributes
-    ----------
-    front, back : str
-        The question and the answer.
-    tag : str
-        The outcome or theme it belongs to, as in `book.yml`: lower case, with hyphens.
-    section : str
-        The label of the section that explains it, such as "sec-baseline".
-    """
+    """One question and its answer."""
 
     front: str
     back: str

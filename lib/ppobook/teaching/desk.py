@@ -189,11 +189,9 @@ def desk(
 
     Parameters
     ----------
-    folder : path, optional
-        The folder of copies; if left out, the one around the notebook that asks. Where there is none, the
-        desk is that of a new reader.
-    source : path, optional
-        The book's folder; found by itself in a checkout.
+    folder, source : path, optional
+        The folder of copies, and the book's. If left out, the one around the notebook that asks; where there
+        is none, the desk is that of a new reader.
     path : str, optional
         The learning path to follow from now on, one of `paths.names()`, or "off"; the folder remembers it.
         If left out, the one that it remembers.

@@ -68,18 +68,9 @@ def blank(check: str, source: str | Path | None = None) -> Blank:
 
 
 class Drill:
-    """A round of the drill after another, for the notebook whose names `namespace` holds.
+    """A round of the drill after another, for the notebook whose names `namespace` holds: its globals().
 
-    Parameters
-    ----------
-    namespace : mapping
-        Where the reader's functions are found: globals(), in a notebook.
-    now : callable, optional
-        The clock, in seconds.
-    dice : random.Random, optional
-        What the order is drawn from.
-    source : path, optional
-        The book's folder; found by itself in a checkout.
+    `now` is the clock, in seconds; `dice` draws the order; `source` is the book's folder.
     """
 
     def __init__(

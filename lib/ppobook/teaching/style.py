@@ -134,12 +134,9 @@ def seeds(
 
     Parameters
     ----------
-    ax : matplotlib axes
     x : shape (T,)
-        What runs along the axis, usually environment steps.
     curves : shape (S, T)
-        One row a seed. An entry may be NaN where a seed has no measurement; mean and interval are then those
-        of the seeds that have one.
+        One row a seed; NaN where a seed has no measurement.
     name : str
         Whose colour (see `colour`).
     label : str, optional
@@ -148,11 +145,6 @@ def seeds(
         The band. Left out, it is Student's t interval of the mean over seeds, `mean_interval(curves)`.
     policy : {"new", "old", "reference"}
         Line style of the mean.
-
-    Returns
-    -------
-    mean, band
-        The line of the mean and the band, to restyle or to remove.
     """
     import numpy as np
 
@@ -205,11 +197,7 @@ def label_curves(ax: Axes, *, gap: float = 8.0) -> None:
 
     Call it last, when the limits of the axes are what they will be: names that would overlap are moved apart.
 
-    Parameters
-    ----------
-    ax : matplotlib axes
-    gap : float
-        Points between the end of a curve and its name.
+    `gap` is in points, between the end of a curve and its name.
     """
     import numpy as np
     from matplotlib.colors import to_hex

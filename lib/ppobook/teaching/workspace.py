@@ -68,19 +68,8 @@ def around(folder: Path) -> Path | None:
 def sync(folder: str | Path = "work", source: str | Path | None = None) -> list[Path]:
     """Copy each notebook of the book that is not in `folder` yet, and print what changed in the book.
 
-    An unchanged copy is replaced when the book's version has changed. A changed copy is kept.
-
-    Parameters
-    ----------
-    folder : path
-        The reader's folder; made if it isn't there.
-    source : path, optional
-        The book's folder; found by itself in a checkout.
-
-    Returns
-    -------
-    list of Path
-        The files that were written.
+    An unchanged copy is replaced when the book's version has changed. A changed copy is kept. Returned are
+    the files that were written.
     """
     book, work = find_source(source), _copies(folder)
     if work.resolve() == book:
@@ -183,22 +172,16 @@ def _write(path: Path, data: bytes) -> None:
 def reset(name: str, folder: str | Path = "work", source: str | Path | None = None) -> Path | None:
     """Reset one exercise, or one whole notebook, of the reader's copies to the book's version.
 
-    The copy is backed up in `folder/backups` first. Cells that the reader added are kept.
+    The copy is backed up in `folder/backups` first; returned is the backup, or None where there was no copy
+    yet. Cells that the reader added are kept.
 
     Parameters
     ----------
     name : str
         An exercise by its label ("best-baseline" or "ex-best-baseline"), one part of it by the name in its
         "not yet" message, or a notebook ("exercises/01_vanilla_policy_gradient").
-    folder : path
-        The reader's folder.
-    source : path, optional
-        The book's folder; found by itself in a checkout.
-
-    Returns
-    -------
-    Path or None
-        The backup; None where there was no copy yet.
+    folder, source : path
+        The reader's folder and the book's.
 
     Raises
     ------

@@ -67,18 +67,17 @@ def _still(picture: Picture, runs: pd.DataFrame, lag: int) -> None:
     for ax, column, title in zip(axes, ("gold", "kl"), ("gold", "KL to the reference"), strict=True):
         if column == "kl":  # as in the browser, the axis is that of the square root
             ax.set_yscale("function", functions=(lambda y: np.sqrt(np.maximum(y, 0)), np.square))
-        shown = dict(list(_of(runs, lag).items())[: None if lag else 1])
+        shown = _of(runs, lag)
         for loss, some in shown.items():
             name, line = _LOSSES[loss]
             for _, run in some.groupby("seed"):
                 ax.plot(run["update"], run[column], color=style.colour(name), lw=0.8, alpha=0.3)
             path = some.groupby("update")[column].mean()
-            ax.plot(path.index, path, line, color=style.colour(name), lw=2.2, label=loss if lag else "")
+            ax.plot(path.index, path, line, color=style.colour(name), lw=2.2, label=loss)
         if column == "kl":
             highest = max(some["kl"].max() for some in shown.values())
             ax.set(ylim=(0, highest), yticks=[tick for tick in _TICKS if tick <= highest])
         ax.set(xticks=[0, 10, 20, 30, 40], title=title)
     picture.supxlabel(f"update, with a lag of {lag}")
-    if lag:
-        named = axes[0].get_legend_handles_labels()
-        picture.legend(*named, loc="outside upper left", ncols=3, handlelength=2.5)
+    named = axes[0].get_legend_handles_labels()
+    picture.legend(*named, loc="outside upper left", ncols=3, handlelength=2.5)
