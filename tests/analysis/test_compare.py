@@ -154,16 +154,11 @@ def test_the_interval_is_a_bootstrap_over_seeds(monkeypatch):
     assert (row["low"], row["high"]) == pytest.approx(tuple(np.quantile(draws, [0.025, 0.975])), abs=0.1)
 
 
-@pytest.mark.parametrize(
-    ("names", "given", "sentence"),
-    [
-        (["a0", "b0/../a0"], {}, "folders must differ in their seeds .*, got seed 0 twice"),
-        (["a0"], {"metric": "return_men"}, "metric in .* must be .* got 'return_men'.*return_mean"),
-    ],
-)
-def test_what_cannot_be_compared_is_refused(runs, names, given, sentence):
-    with pytest.raises((ValueError, OSError), match=sentence):
-        compare([runs / name for name in names], **given)
+def test_what_cannot_be_compared_is_refused(runs):
+    with pytest.raises(ValueError, match=r"folders must differ in their seeds .*, got seed 0 twice"):
+        compare([runs / "a0", runs / "b0/../a0"])
+    with pytest.raises(ValueError, match=r"metric in .* must be .* got 'return_men'.*return_mean"):
+        compare([runs / "a0"], "return_men")
 
 
 def test_a_class_of_a_users_own_is_not_needed(tmp_path):

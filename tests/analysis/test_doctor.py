@@ -120,8 +120,6 @@ def test_the_evidence_says_which_updates_and_which_numbers():
     assert found.evidence == "approx_kl above 0.05 in 9 of 60 updates (3, 4, 5, …); at most 0.3, in update 3"
     assert found.updates == tuple(range(3, 12))
     assert found.remedy == "a smaller lr (now 0.03); fewer epochs (now 10)"  # the run has no max_kl
-    (found,) = examine(healthy(**SICK["not a number"]))
-    assert found.evidence == "value_loss not finite; value_loss first, in update 7"
 
 
 @pytest.mark.parametrize(

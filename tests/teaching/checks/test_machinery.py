@@ -45,9 +45,7 @@ def test_a_result_in_place_of_the_function_is_refused() -> None:
 
 
 def test_an_answer_that_exits_is_told() -> None:
-    verdict = checks.run("reward-to-go", lambda *args: sys.exit(0))
-    assert verdict.kind == "raised"
-    assert "SystemExit" in verdict.message
+    assert "SystemExit" in checks.run("reward-to-go", lambda *args: sys.exit(0)).message
 
 
 def test_an_endless_loop_is_stopped(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -211,13 +209,3 @@ def test_a_number_is_shown_as_a_reader_would_write_it() -> None:
     shown = {3000.0: "3000", 1234.567: "1234.57", 0.12345: "0.123", 2e7: "2e+07", 0.0: "0"}
     assert [checks.numbers(value) for value in shown] == [*shown.values()]
     assert checks.numbers([1 / 3, np.nan]) == "[0.333, nan]"
-
-
-def test_a_mistake_is_told_from_the_data(monkeypatch: pytest.MonkeyPatch) -> None:
-    verdict = verdict_of(monkeypatch, checks.Property("never seen", False), Mistake("a mistake", got=1 / 3))
-    assert verdict.message.splitlines() == [
-        "✗ Not right: a mistake",
-        "  Seen: it is 0.333.",
-        "  Think: why?",
-        "  Read: chapter 9, A chapter, “There” (sec-there).",
-    ]
