@@ -7,7 +7,16 @@ without it.
 from __future__ import annotations
 
 from importlib import import_module
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from ppobook.teaching import checks, figures, style
+    from ppobook.teaching.checks import check
+    from ppobook.teaching.decks import cards
+    from ppobook.teaching.questions import quiz
+    from ppobook.teaching.sources import source_of
+
+__all__ = ["cards", "check", "checks", "figures", "quiz", "source_of", "style"]
 
 _FROM = {
     "cards": ("decks", "cards"),
@@ -18,7 +27,6 @@ _FROM = {
     "source_of": ("sources", "source_of"),
     "style": ("style", None),
 }
-__all__ = list(_FROM)
 
 
 def __getattr__(name: str) -> Any:

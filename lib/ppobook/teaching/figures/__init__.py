@@ -12,10 +12,62 @@ there is neither NumPy nor torch.
 """
 
 from importlib import import_module
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ppobook.teaching.figures._figure import MIME, Figure, modules, source
 
+if TYPE_CHECKING:
+    from ppobook.teaching.figures._baseline import baseline, best_baseline, single_pull
+    from ppobook.teaching.figures._beta import beta_explorer
+    from ppobook.teaching.figures._clip import ClipSample, clip_explorer, clip_sample
+    from ppobook.teaching.figures._drawn import drawn_film
+    from ppobook.teaching.figures._entropy import entropy_collapse, entropy_runs
+    from ppobook.teaching.figures._film import film
+    from ppobook.teaching.figures._gae import gae_explorer
+    from ppobook.teaching.figures._lag import lag_explorer
+    from ppobook.teaching.figures._maps import measured_maps
+    from ppobook.teaching.figures._pair import PairMoved, dpo_pair, pair_moved
+    from ppobook.teaching.figures._parts import LossBatch, loss_batch, loss_parts
+    from ppobook.teaching.figures._simplex import METHODS, SimplexStep, simplex_step, trust_region_step
+    from ppobook.teaching.figures._sweep import GaeError, gae_error, lambda_sweep
+    from ppobook.teaching.figures._tokens import token_ratios
+
+__all__ = [
+    "METHODS",
+    "MIME",
+    "ClipSample",
+    "Figure",
+    "GaeError",
+    "LossBatch",
+    "PairMoved",
+    "SimplexStep",
+    "baseline",
+    "best_baseline",
+    "beta_explorer",
+    "clip_explorer",
+    "clip_sample",
+    "dpo_pair",
+    "drawn_film",
+    "entropy_collapse",
+    "entropy_runs",
+    "film",
+    "gae_error",
+    "gae_explorer",
+    "lag_explorer",
+    "lambda_sweep",
+    "loss_batch",
+    "loss_parts",
+    "measured_maps",
+    "modules",
+    "pair_moved",
+    "simplex_step",
+    "single_pull",
+    "source",
+    "token_ratios",
+    "trust_region_step",
+]
+
+# Where each is, to be imported when it is first used.
 _NAMES = {
     "_baseline": ("baseline", "best_baseline", "single_pull"),
     "_beta": ("beta_explorer",),
@@ -33,8 +85,6 @@ _NAMES = {
     "_tokens": ("token_ratios",),
 }
 _HOME = {name: module for module, names in _NAMES.items() for name in names}
-
-__all__ = ["MIME", "Figure", "modules", "source", *_HOME]
 
 
 def __getattr__(name: str) -> Any:
