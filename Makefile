@@ -64,7 +64,7 @@ $(VENV)/.lab: $(VENV)/.venv pyproject.toml constraints.txt
 
 $(VENV)/.all: $(VENV)/.venv pyproject.toml constraints.txt
 	@echo "Installing everything, once: a few minutes."
-	$(PIP) --no-compile $(TORCH_INDEX) --editable '.[lab,course,tensorboard,plot,watch,onnx,box2d,mujoco,hf,scale]' --group site --group test --group browser --group editions
+	$(PIP) --no-compile $(TORCH_INDEX) --editable '.[lab,course,tensorboard,plot,watch,box2d,mujoco,hf,scale]' --group site --group test --group browser --group editions
 	$(COMPILE)
 	@touch $(VENV)/.site $(VENV)/.editions $(VENV)/.lab $@
 

@@ -10,14 +10,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ppobook.diagnostics import (
-    clip_fraction,
-    effective_sample_size,
-    explained_variance,
-    flat_fraction,
-    normalize,
-    ratios,
-)
+from ppobook.diagnostics import effective_sample_size, explained_variance, normalize, ratios
 
 exactly = partial(np.testing.assert_allclose, rtol=1e-9, atol=1e-9)
 numbers = st.lists(st.integers(-1000, 1000).map(lambda i: i / 16), min_size=2, max_size=12)
@@ -53,11 +46,10 @@ def test_normalize_with_a_mask_is_normalize_of_what_counts(xs, shift_mean, ddof,
     exactly(from_torch.numpy(), found)
 
 
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("kind", KINDS)
-def test_equal_advantages_have_no_scale(kind, dtype):
+def test_equal_advantages_have_no_scale(kind):
     """0.1 has no exact binary form: the mean of many is off by a rounding, which must not become ±1."""
-    same = np.full((7, 3), 0.1, dtype=dtype)
+    same = np.full((7, 3), 0.1, dtype=np.float32)
     found = normalize(kind(same))
     assert found.dtype == kind(same).dtype
     np.testing.assert_array_equal(np.asarray(found), 0.0)
@@ -65,18 +57,13 @@ def test_equal_advantages_have_no_scale(kind, dtype):
     np.testing.assert_array_equal(np.asarray(normalize(kind(np.array([5.0])))), 0.0)
 
 
-@pytest.mark.parametrize("spread", [1.0, 100.0])
 @pytest.mark.parametrize("shift_mean", [True, False])
-@pytest.mark.parametrize("ddof", [0, 1])
-@pytest.mark.parametrize("keep", [None, [True, True, False, True, True]], ids=["all", "masked"])
-def test_normalize_far_from_zero(keep, ddof, shift_mean, spread):
+def test_normalize_far_from_zero(shift_mean):
     """Float32 holds these numbers exactly, but not their sum or mean."""
-    x = 1e7 + spread * np.array([0.0, 1, 7, 2, 3])
-    keep = None if keep is None else np.array(keep)
-    expected = normalize(x, keep, ddof=ddof, shift_mean=shift_mean)
+    x = 1e7 + np.array([0.0, 1, 7, 2, 3])
+    expected = normalize(x, shift_mean=shift_mean)
     for kind in KINDS:
-        mask = None if keep is None else kind(keep)
-        found = normalize(kind(x.astype(np.float32)), mask, ddof=ddof, shift_mean=shift_mean)
+        found = normalize(kind(x.astype(np.float32)), shift_mean=shift_mean)
         np.testing.assert_allclose(found, expected, rtol=1e-6)
 
 
@@ -157,25 +144,18 @@ def test_ratios(seed, shape, scale, clip_eps, clip_eps_high, masked):
         assert list(found) == list(expected)
         for name, x in found.items():
             np.testing.assert_allclose(float(x), expected[name], rtol=1e-9, atol=1e-9)
-        exactly(float(clip_fraction(arrays[0], clip_eps, **how)), expected["clip_fraction"])
-        exactly(float(flat_fraction(*arrays, clip_eps, **how)), expected["flat_fraction"])
-        assert expected["flat_fraction"] <= expected["clip_fraction"]
 
 
 def test_knees_and_nothing_to_say():
     """At 1 ± ε exactly a sample is inside and not flat; one with A = 0 is never flat."""
     two, half = np.log([2.0]), np.log([0.5])  # whose exponentials are exact
-    assert np.exp(two) == 2
-    assert np.exp(half) == 0.5
-    good, bad, none = np.array([1.0]), np.array([-1.0]), np.array([0.0])
     for kind in KINDS:
-        assert clip_fraction(kind(two), 1.0) == 0
-        assert clip_fraction(kind(half), 0.5) == 0
-        assert flat_fraction(kind(two), kind(good), 1.0) == 0
-        assert flat_fraction(kind(half), kind(bad), 0.5) == 0
-        assert flat_fraction(kind(two), kind(good), 0.99) == 1
-        assert flat_fraction(kind(half), kind(bad), 0.49) == 1
-        for log_ratio in (two, half):
-            assert clip_fraction(kind(log_ratio), 0.1) == 1
-            assert flat_fraction(kind(log_ratio), kind(none), 0.1) == 0
-        assert flat_fraction(kind(two), kind(bad), 0.1) == flat_fraction(kind(half), kind(good), 0.1) == 0
+
+        def fractions(log_ratio, advantage, eps, kind=kind):
+            found = ratios(kind(log_ratio), kind(np.array([advantage])), eps)
+            return int(found["clip_fraction"]), int(found["flat_fraction"])
+
+        assert fractions(two, 1.0, 1.0) == fractions(half, -1.0, 0.5) == (0, 0)
+        assert fractions(two, 1.0, 0.99) == fractions(half, -1.0, 0.49) == (1, 1)
+        assert fractions(two, 0.0, 0.1) == fractions(half, 0.0, 0.1) == (1, 0)
+        assert fractions(two, -1.0, 0.1) == fractions(half, 1.0, 0.1) == (1, 0)

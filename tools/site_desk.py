@@ -13,7 +13,7 @@ from typing import Any
 
 from sphinx.application import Sphinx
 
-from ppobook.teaching import contents, desk, progress
+from ppobook.teaching import contents, desk, paths, progress
 from ppobook.teaching.progress import Finding, Kept, Time
 from site_sections import Page, UnfoundedError
 
@@ -65,7 +65,7 @@ def sample(page: Page) -> desk.Desk:
     if gone := sorted({check for check, _, _ in RECORDS} - known):
         raise UnfoundedError(f"the sample of a desk must name checks of the book, got {', '.join(gone)}")
     try:
-        way = desk.follow(book, PATH)
+        path = paths.find(book, PATH)
     except ValueError as error:
         raise UnfoundedError(f"the sample of a desk: {error}") from None
     kept = Kept(
@@ -74,7 +74,7 @@ def sample(page: Page) -> desk.Desk:
         path=PATH,
     )
     # The site's builder records nothing; the sample is of a reader's machine.
-    return replace(desk.lay_out(desk.rooms(book), kept, f"work/{progress.FILE}", way=way), off="")
+    return replace(desk.lay_out(book, kept, f"work/{progress.FILE}", path=path), off="")
 
 
 def box(shown: desk.Desk) -> str:

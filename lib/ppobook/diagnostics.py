@@ -1,7 +1,6 @@
 """Diagnostics of an update, and the normalisation of advantages.
 
-NumPy in, NumPy out; torch in, torch out, on the same device and detached. All but `normalize` return scalars:
-`ratios` several, each other function one. What is NaN comes out as NaN.
+NumPy in, NumPy out; torch in, torch out, on the same device and detached. All but `normalize` return scalars.
 """
 
 from __future__ import annotations
@@ -24,9 +23,8 @@ def normalize(
         Â ← (Â − mean) / std                 shift_mean=True
         Â ← (Â − mean) / std + mean          shift_mean=False: the mean stays as it was
 
-    Mean and standard deviation are those of all entries passed in, so the result depends on the call: over a
-    whole batch all samples are scaled alike; minibatch by minibatch the same sample is scaled differently
-    each time. Say in your code which of the two you do.
+    Mean and standard deviation are those of all entries passed in: over a whole batch all samples are scaled
+    alike, minibatch by minibatch the same sample differently each time.
 
     Advantages that are all equal become 0, or with shift_mean=False stay as they are. So do those that
     differ by no more than rounding: by 2 ε max |Â|, with the dtype's ε, two to four units in the last place.
@@ -43,11 +41,6 @@ def normalize(
     Returns
     -------
     the shape of advantages
-
-    Raises
-    ------
-    ValueError
-        A mask of another shape.
 
     References
     ----------
@@ -85,11 +78,6 @@ def explained_variance(values: ArrayT, returns: ArrayT) -> ArrayT:
     Returns
     -------
     scalar; NaN if all returns are equal
-
-    Raises
-    ------
-    ValueError
-        Shapes that differ.
     """
     library, v, dtype = _float64(values)
     y = _float64(returns)[1]
@@ -139,6 +127,9 @@ def ratios(
         flat_fraction = mean of [ Â > 0 and r > 1 + ε, or Â < 0 and r < 1 − ε ]
         approx_kl     = mean of r − 1 − log r                         (k3, an estimate of KL(π_old, π_new))
         ratio_mean, ratio_std                                         (ddof = 0)
+
+    clip_fraction also counts samples that have moved the wrong way, which no clip stops; flat_fraction counts
+    those without a gradient. A ratio exactly at a bound is inside, and has its full gradient.
 
     Parameters
     ----------
@@ -192,51 +183,6 @@ def _ratios(
         "ratio_mean": 1 + mean_shift,
         "ratio_std": ((centred * centred).sum() / number) ** 0.5,
     }
-
-
-def clip_fraction(
-    log_ratio: ArrayT,
-    clip_eps: float = 0.2,
-    *,
-    clip_eps_high: float | None = None,
-    mask: ArrayT | None = None,
-) -> ArrayT:
-    """The share of samples whose ratio is outside the clip range: mean of [ r < 1 − ε or r > 1 + ε ].
-
-    It is what libraries log under this name. It also counts samples that have moved the wrong way, which no
-    clip stops; `flat_fraction` counts those that the clip does stop. A ratio exactly at a bound is inside.
-
-    Arguments, errors and source as for `ratios`.
-
-    Returns
-    -------
-    scalar
-    """
-    return ratios(log_ratio, 0 * log_ratio, clip_eps, clip_eps_high=clip_eps_high, mask=mask)["clip_fraction"]
-
-
-def flat_fraction(
-    log_ratio: ArrayT,
-    advantages: ArrayT,
-    clip_eps: float = 0.2,
-    *,
-    clip_eps_high: float | None = None,
-    mask: ArrayT | None = None,
-) -> ArrayT:
-    """The share of samples without a gradient: those on the flat side of the clipped surrogate.
-
-        mean of [ Â > 0 and r > 1 + ε,  or  Â < 0 and r < 1 − ε ]
-
-    A sample exactly at the bound is not flat: its gradient there is still the full one. One with Â = 0 is not
-    counted either: it has no gradient, clipped or not.
-
-    Arguments, errors and source as for `ratios`.
-
-    Returns
-    -------
-    scalar, at most `clip_fraction`
-    """
-    return ratios(log_ratio, advantages, clip_eps, clip_eps_high=clip_eps_high, mask=mask)["flat_fraction"]
 
 
 def clip_range(clip_eps: float, clip_eps_high: float | None) -> tuple[float, float]:

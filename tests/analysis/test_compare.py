@@ -1,6 +1,5 @@
 """Runs side by side: who is grouped with whom, what is summed up, and how it is drawn."""
 
-import dataclasses
 import subprocess
 import sys
 import warnings
@@ -14,7 +13,7 @@ from small_runs import SMALL
 
 from ppobook import train
 from ppobook.analysis import compare as compare_module
-from ppobook.analysis.compare import Record, _colours, compare
+from ppobook.analysis.compare import Record, compare
 from ppobook.cli import main
 
 
@@ -76,7 +75,7 @@ def test_where_nothing_was_measured_the_curve_is_interpolated(monkeypatch):
     fake(monkeypatch, {"one": history(np.arange(1, 7) * 10, values)})
     (group,) = compare(["one"]).groups
     assert group.curves.tolist() == [[1, 1, 2, 3, 4, 4]]
-    assert group.results.tolist() == [4.0]  # the last that was measured
+    assert group.results.tolist() == [4.0]
 
 
 def fake(monkeypatch, tables, **own):
@@ -115,19 +114,6 @@ SHARED = "ppo: runs are compared at {} steps, where '{}' ends"
             {"a": until(1000), "b": until(1000)},
             [((0, 1), 200, 6.0)],
             [SHARED.format(200, "b")],
-        ),
-        # Stopped early, but as long as the others.
-        (
-            {"a": steady(1000, 5.0), "b": steady(1200, 7.0)},
-            {"a": until(1000), "b": until(2000)},
-            [((0, 1), 1000, 6.0)],
-            [SHARED.format("1,000", "a")],
-        ),
-        (
-            {"a": steady(1000, 5.0), "b": steady(1000, 7.0)},
-            {"a": until(1000, device="cpu", checkpoint_every=1), "b": until(1000, device="cuda")},
-            [((0, 1), 1000, 6.0)],
-            [],
         ),
         (
             {"a": steady(1000, 5.0), "b": steady(2000, 7.0)},
@@ -168,27 +154,11 @@ def test_the_interval_is_a_bootstrap_over_seeds(monkeypatch):
     assert (row["low"], row["high"]) == pytest.approx(tuple(np.quantile(draws, [0.025, 0.975])), abs=0.1)
 
 
-@pytest.mark.parametrize(
-    ("names", "given", "sentence"),
-    [
-        (["nothing"], {}, "must be the folder of a run, got"),
-        (["a0", "b0/../a0"], {}, "folders must differ in their seeds .*, got seed 0 twice"),
-        (["a0"], {"metric": "return_men"}, "metric must be a column of .* got 'return_men'.*return_mean"),
-        (["a0"], {"metric": "update"}, "metric must be a column of .* got 'update'"),
-    ],
-)
-def test_what_cannot_be_compared_is_refused(runs, names, given, sentence):
-    with pytest.raises((ValueError, OSError), match=sentence):
-        compare([runs / name for name in names], **given)
-
-
-def test_a_metric_that_was_never_measured(tmp_path):
-    settings = {name: x for name, x in SMALL.items() if name != "value_epochs"}
-    train("vanilla", **settings, baseline="none", total_steps=64, out=tmp_path / "run")
-    with pytest.raises(
-        ValueError, match=r"metric must have values, got 'value_loss', which is empty in .*run'"
-    ):
-        compare([tmp_path / "run"], "value_loss")
+def test_what_cannot_be_compared_is_refused(runs):
+    with pytest.raises(ValueError, match=r"folders must differ in their seeds .*, got seed 0 twice"):
+        compare([runs / "a0", runs / "b0/../a0"])
+    with pytest.raises(ValueError, match=r"metric in .* must be .* got 'return_men'.*return_mean"):
+        compare([runs / "a0"], "return_men")
 
 
 def test_a_class_of_a_users_own_is_not_needed(tmp_path):
@@ -207,34 +177,17 @@ def test_a_class_of_a_users_own_is_not_needed(tmp_path):
 def test_the_picture(runs, tmp_path):
     found = compare([runs / name for name in ("a0", "a1", "a2", "b0", "b1", "chain")])
     path = found.plot(tmp_path / "out.svg")
-    root = ET.parse(path).getroot()
-    assert root.tag.endswith("svg")
-    assert [p.name for p in tmp_path.iterdir()] == ["out.svg"]
+    assert ET.parse(path).getroot().tag.endswith("svg")
     figure = found.figure()
     assert [ax.get_title(loc="left") for ax in figure.axes] == ["CartPole-v1", "ppobook/Chain-v0"]
     first, second = figure.axes
     # Three seeds and their mean, two seeds and theirs; each group in a colour of its own.
-    assert len(first.lines) == 4 + 3
+    assert (len(first.lines), len(second.lines)) == (4 + 3, 2)
     assert len({line.get_color() for line in first.lines}) == 2
-    assert [text.get_text() for text in first.texts] == ["vanilla lr 0.003", "vanilla lr 0.01"] or len(
-        first.texts
-    ) == 2
-    assert len(second.lines) == 2
     found.plot(tmp_path / "again.svg")
     assert (tmp_path / "again.svg").read_bytes() == path.read_bytes()
     with pytest.raises(ValueError, match=r"out must end in .svg or .png or .pdf, got .*old.txt"):
         found.plot(tmp_path / "old.txt")
-
-
-def test_many_groups_have_a_legend_and_colours(runs):
-    one = compare([runs / "a0", runs / "a1"])
-    groups = tuple(dataclasses.replace(one.groups[0], label=f"vanilla lr {i}") for i in range(9))
-    many = dataclasses.replace(one, groups=groups)
-    (ax,) = many.figure().axes
-    assert len(ax.get_legend().get_texts()) == 9
-    colours = _colours(groups)
-    assert colours["vanilla lr 0"] == "vanilla"
-    assert len(set(colours.values())) == 7
 
 
 # ---------------------------------------------------------------------------------------- the command line
@@ -249,12 +202,6 @@ def test_on_the_command_line(runs, tmp_path, capsys):
     assert "return_mean" in said
     assert f"drawn in {out}" in said
     assert out.stat().st_size > 1000
-    assert main(["compare", folders[0], "--metric", "entropy"]) == 0
-    said = capsys.readouterr().out
-    assert "entropy" in said
-    assert " - " in said  # one run has no interval
-    assert main(["compare", folders[0], "--out", str(tmp_path / "nowhere" / "x.svg")]) == 2
-    assert "out must be a file in an existing folder" in capsys.readouterr().err
 
 
 def test_the_table_alone_needs_no_matplotlib(runs):

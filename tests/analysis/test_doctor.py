@@ -7,11 +7,11 @@ import pandas as pd
 import pytest
 from bands import seeds
 from gymnasium import spaces
-from small_runs import SMALL, small
+from small_runs import SMALL
 
 import ppobook
 from ppobook import train
-from ppobook.analysis.doctor import RULES, examine, too_short
+from ppobook.analysis.doctor import examine, too_short
 from ppobook.cli import main
 from ppobook.registry import learner_class
 from ppobook.training import Record
@@ -51,9 +51,7 @@ def where(*updates, inside, outside):
 
 def test_health_is_left_in_peace():
     assert names(healthy()) == []
-    assert names(healthy().tail(3)) == []
     assert names(healthy()[["update"]]) == []
-    assert names(healthy(), {"lr": 1e-3}, action_dims=0) == []
 
 
 RETURNS = "{} of 20 updates with a finished episode"
@@ -64,7 +62,6 @@ RETURNS = "{} of 20 updates with a finished episode"
     [
         (healthy(), {}),
         (healthy().drop(columns=["clip_fraction", "return_mean"]), {}),
-        (healthy(explained_variance=np.full(N, np.nan)), {}),  # no critic
         (
             healthy().head(1),
             {
@@ -78,10 +75,6 @@ RETURNS = "{} of 20 updates with a finished episode"
             healthy(return_mean=np.full(N, np.nan)),
             {"the return collapses": RETURNS.format(0), "no learning": RETURNS.format(0)},
         ),
-        (
-            healthy(return_mean=np.where(np.arange(N) % 3, np.nan, 1.0)),
-            {"the return collapses": "no 10 updates half of which have a finished episode"},
-        ),
     ],
 )
 def test_what_a_history_is_too_short_to_show(history, lacking):
@@ -89,22 +82,14 @@ def test_what_a_history_is_too_short_to_show(history, lacking):
 
 
 @pytest.mark.parametrize(
-    ("updates", "said"),
-    [
-        (0, "too short to say anything\n"),
-        (1, "too short to say\n  the return collapses:"),
-        (60, "nothing found\n"),
-    ],
+    ("updates", "said"), [(1, "too short to say\n  the return collapses:"), (60, "nothing found\n")]
 )
 def test_nothing_is_found_only_where_something_could_be(monkeypatch, capsys, updates, said):
     config = {"algorithm": "ppo", "env": "E", "seed": 0, "total_steps": int(healthy()["steps"].iloc[-1])}
     record = Record(healthy().head(updates), config, spaces.Box(0, 1, (1,)), spaces.Discrete(2))
     monkeypatch.setattr("ppobook.training.read_record", lambda folder: record)
     assert main(["doctor", "run"]) == 0
-    printed = capsys.readouterr().out
-    assert said in printed
-    assert ("\nnothing found" in printed) == (updates == 60)
-    assert ("\nnot at its end: " in printed) == (updates == 1)
+    assert said in capsys.readouterr().out
 
 
 rng = np.random.default_rng(1)
@@ -135,8 +120,6 @@ def test_the_evidence_says_which_updates_and_which_numbers():
     assert found.evidence == "approx_kl above 0.05 in 9 of 60 updates (3, 4, 5, …); at most 0.3, in update 3"
     assert found.updates == tuple(range(3, 12))
     assert found.remedy == "a smaller lr (now 0.03); fewer epochs (now 10)"  # the run has no max_kl
-    (found,) = examine(healthy(**SICK["not a number"]))
-    assert found.evidence == "value_loss not finite; value_loss first, in update 7"
 
 
 @pytest.mark.parametrize(
@@ -145,11 +128,7 @@ def test_the_evidence_says_which_updates_and_which_numbers():
         {"approx_kl": where(3, 9, inside=0.2, outside=0.01)},  # two bad updates in sixty
         {"clip_fraction": where(3, 4, inside=0.7, outside=0.1)},
         {"explained_variance": where(*range(1, 16), inside=-5, outside=0.5)},  # while the critic is new
-        {"explained_variance": rng.normal(0, 0.03, N)},  # it knows nothing, and misleads nobody
         {"entropy": np.r_[np.full(40, 0.6), np.full(20, 0.01)]},  # late, and it may be done
-        {"accepted": where(50, 55, 58, inside=0, outside=1)},
-        {"value_loss": np.full(N, np.nan), "explained_variance": np.full(N, np.nan)},  # no critic
-        {"return_mean": np.where(np.arange(N) % 2, np.nan, healthy()["return_mean"])},  # long episodes
         {"return_mean": np.r_[np.linspace(20, 480, 50), np.full(10, 400)]},  # a dip
     ],
 )
@@ -169,10 +148,6 @@ def test_what_follows_from_a_step_that_was_too_long_gets_no_advice_of_longer_one
     assert all("see 'KL explodes'" in found[name].causes for name in alone)
 
 
-def test_one_wild_update_is_enough():
-    assert names(healthy(approx_kl=where(30, inside=4.0, outside=0.01))) == ["KL explodes"]
-
-
 def test_the_exact_kl_counts_where_it_is_recorded():
     """And a trust region that was meant to be large is no disease."""
     sampled = SICK["KL explodes"]
@@ -188,35 +163,6 @@ def test_a_gaussians_entropy_is_measured_by_its_standard_deviations():
     assert names(falling) == []  # nobody said how many numbers it acts with
     assert names(falling, action_dims=1) == ["entropy gone too fast"]
     assert names(falling, action_dims=6) == []
-
-
-def test_early_is_said_of_the_whole_run():
-    """A run that was stopped early has not had a quarter of its steps."""
-    gone = healthy(entropy=np.r_[np.full(40, 0.6), np.full(20, 0.01)])
-    assert names(gone, {"total_steps": 256 * N}) == []
-    assert names(gone, {"total_steps": 256 * 1000}) == ["entropy gone too fast"]
-
-
-def test_a_reward_that_is_never_met():
-    (found,) = examine(healthy(return_mean=np.full(N, -200.0)))
-    assert found.name == "no learning"
-    assert "return_mean is -200 in every update" in found.evidence
-
-
-@pytest.mark.parametrize(
-    ("history", "sentence"),
-    [
-        (pd.DataFrame({"steps": [1]}), "history must have a column 'update'"),
-        (pd.DataFrame({"update": []}), "history must have .* at least one row"),
-    ],
-)
-def test_what_is_no_history_is_refused(history, sentence):
-    with pytest.raises(ValueError, match=sentence):
-        examine(history)
-
-
-def test_every_threshold_has_a_name_and_every_rule_a_case():
-    assert len(RULES) == len(SICK)
 
 
 # ------------------------------------------------------------------------------------------------ real runs
@@ -244,10 +190,6 @@ def test_the_sound_runs_of_chapter_1():
     # In one run of the ten the policy makes large steps on the way, and its returns dip.
     assert found.count([]) >= 9
     assert [name for run in found for name in run] in ([], ["KL explodes"])
-
-
-def test_a_short_run_says_nothing():
-    assert names(small().history) == []
 
 
 def ppo(kind="ppo", env="CartPole-v1", **changes):

@@ -143,7 +143,6 @@ ON_CARTPOLE = "train vanilla --env CartPole-v1"
         ("doctor nowhere", "nowhere"),
         ("compare nowhere", "nowhere"),
         ("watch nowhere", "--out FILE"),
-        ("export nowhere x.onnx", "nowhere"),
         ("envs --all", "--all: ppobook envs has no such option"),
     ],
 )

@@ -42,19 +42,9 @@ def test_a_table_has_a_row_for_every_setting_seed_and_measurement(tmp_path):
     assert facts["note"] == "a line"
     assert set(facts["versions"]) >= {"python", "torch", "ppobook", "gymnasium"}
     assert "core" in facts["machine"]
+    assert str(tmp_path) not in json.dumps(facts)
     assert path == tmp_path / "toy" / "table.csv"
     assert sorted(p.name for p in path.parent.iterdir()) == ["facts.json", "table.csv"]
-
-
-def test_nothing_recorded_names_this_machine(tmp_path):
-    import getpass
-    import socket
-
-    experiments.record("toy", toy, SETTINGS, [0], workers=0, folder=tmp_path)
-    words = (tmp_path / "toy" / "facts.json").read_text()
-    assert socket.gethostname() not in words
-    assert str(tmp_path) not in words
-    assert f"/{getpass.getuser()}/" not in words
 
 
 def test_workers_give_the_same_table(tmp_path):
@@ -128,7 +118,6 @@ def clashing(seed, slope):
 @pytest.mark.parametrize(
     ("change", "sentence"),
     [
-        ({"name": "Not a name"}, "name must be lowercase letters.* got 'Not a name'"),
         ({"seeds": [1, 1]}, "same pair"),
         ({"settings": [{"slope": {3}}]}, r"settings\[0\] must consist of numbers, .* got \{'slope': \{3\}\}"),
         ({"fn": clashing}, "fn must return rows .* got 'slope'"),

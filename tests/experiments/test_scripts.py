@@ -8,7 +8,6 @@ import time
 
 import pytest
 
-from ppobook import experiments
 from ppobook.cli import main
 from ppobook.experiments import recording, scripts
 
@@ -45,10 +44,6 @@ def test_a_script_of_ones_own(script, capsys, options):
     assert str(folder) not in sys.path
 
 
-def test_a_folder_stands_for_its_script(script, tmp_path):
-    assert scripts.run_script(tmp_path, folder=tmp_path / "out") == [tmp_path / "out" / "mine" / "table.csv"]
-
-
 def test_an_experiment_of_the_book_by_its_name(script, monkeypatch, tmp_path, capsys):
     monkeypatch.setattr(scripts, "results_folder", lambda: tmp_path)
     monkeypatch.setattr(recording, "results_folder", lambda: tmp_path)
@@ -66,9 +61,6 @@ def test_an_experiment_of_the_book_by_its_name(script, monkeypatch, tmp_path, ca
     ("options", "said"),
     [
         (["clip_lrr"], r"name must be an experiment, .* got 'clip_lrr'. Did you mean 'clip_lr'"),
-        (["nothing.py"], r"or the path of a script, got 'nothing\.py'"),
-        ([], "NAME"),
-        (["clip_lr", "--worker", "1"], "--worker"),
         (["FOLDER/idle.py"], "idle.py must call ppobook.experiments.record"),
     ],
 )
@@ -102,17 +94,3 @@ def test_ctrl_c_says_what_is_kept_and_the_next_call_goes_on(script, tmp_path):
     assert main(["record", str(script), "--folder", str(tmp_path)]) == 0
     assert kept.count("\n") >= 2
     assert (tmp_path / "mine" / "table.csv").read_text() == TABLE
-
-
-def test_lines_say_how_far_it_is_and_how_long_it_takes(tmp_path, capsys, monkeypatch):
-    from toy_experiment import height
-
-    monkeypatch.setattr("ppobook.run.progress.BETWEEN_LINES", 0.0)
-    monkeypatch.delenv("TQDM_DISABLE", raising=False)
-    experiments.record("toy", height, [{"slope": 1}], range(3), workers=0, folder=tmp_path)
-    lines = capsys.readouterr().err.splitlines()
-    assert len(lines) == 3
-    assert lines[1].startswith("toy: 2 of 3 runs, ")
-    assert lines[1].endswith("left")
-    experiments.record("two", height, [{"slope": 1}], range(3), workers=0, folder=tmp_path, progress=False)
-    assert capsys.readouterr().err == ""

@@ -62,10 +62,19 @@ class Exercises:
                 exec(compile(tree, "a cell", "exec"), space)
         return space
 
-    def world(self, **constants: Any) -> dict[str, Any]:
-        """Everything that the master defines, its solutions too; nothing is run."""
+    def world(self, *skipped: str, assigned: bool = False, **constants: Any) -> dict[str, Any]:
+        """Everything that the master defines, its solutions too; nothing is run.
+
+        `assigned`: what its cells assign too, but for statements with a word of `skipped` in them.
+        """
         space = self.namespace()
         space.update(constants)
+        for cell in self.cells if assigned else ():
+            if cell["cell_type"] == "code" and masters.part(cell) is None:
+                tree = ast.parse(cell["source"])
+                tree.body = [n for n in tree.body if isinstance(n, ast.Assign)]
+                tree.body = [n for n in tree.body if not any(word in ast.unparse(n) for word in skipped)]
+                exec(compile(tree, "a cell", "exec"), space)
         for solution in self.solutions.values():
             exec(solution.source, space)
         return space
@@ -93,6 +102,23 @@ class Exercises:
             code = re.sub(r"\s+", "", line).removeprefix("return")
             if len(code) > 10 and '"""' not in line:
                 assert code not in flat, line
+
+
+def printed(capsys: pytest.CaptureFixture[str]) -> list[list[float]]:
+    """The numbers of each line that was printed."""
+    lines = capsys.readouterr().out.splitlines()
+    return [[float(x) for x in re.findall(r"-?\d+(?:\.\d+)?", line)] for line in lines]
+
+
+def in_double(answer: Answer) -> Answer:
+    """The answer, which works in float64."""
+
+    def found(*given: Any) -> Any:
+        return answer(
+            *(x.double() if isinstance(x, torch.Tensor) and x.is_floating_point() else x for x in given)
+        )
+
+    return found
 
 
 def each(answers: Answer | list[Answer]) -> list[Answer]:

@@ -13,7 +13,7 @@ import pytest
 import torch
 from scipy import optimize
 
-from ppobook.diagnostics import clip_fraction, flat_fraction, ratios
+from ppobook.diagnostics import ratios
 from ppobook.divergences import k3, kl_categorical, kl_gaussian
 from ppobook.objectives import (
     clipped_surrogate_loss,
@@ -448,15 +448,16 @@ class TestTables:
         inside = ratio - 1e-12 if advantage > 0 else ratio + 1e-12
         exactly(objective(inside, advantage)[0], minimum)
         assert (objective(inside, advantage)[1] == 0) == flat
-        assert flat_fraction(np.log([inside]), np.array([advantage])) == flat
+        assert ratios(np.log([inside]), np.array([advantage]))["flat_fraction"] == flat
 
     def test_two_different_words(self):
         """Away from the knees: four ratios a sign are outside; three are flat for A = +1, two for A = −1."""
         off = [[row for row in rows if row[0] not in (0.8, 1.2)] for rows in (self.good, self.bad)]
         for rows, advantage, clipped, flat in [(off[0], 1.0, 4, 3), (off[1], -1.0, 4, 2)]:
             log_ratio = np.log([row[0] for row in rows])
-            exactly(clip_fraction(log_ratio), clipped / len(rows))
-            exactly(flat_fraction(log_ratio, np.full(len(rows), advantage)), flat / len(rows))
+            found = ratios(log_ratio, np.full(len(rows), advantage))
+            exactly(found["clip_fraction"], clipped / len(rows))
+            exactly(found["flat_fraction"], flat / len(rows))
 
     def test_for_a_bad_action_the_clip_is_a_ceiling(self):
         values = [objective(r, -1.0)[0] for r in np.linspace(0.01, 3, 200)]
@@ -523,7 +524,7 @@ class TestThreeActions:
         assert ratio[0] > 1.2
         # There both samples that have an advantage are flat.
         log_ratio = ratio.log()
-        exactly(flat_fraction(log_ratio, self.advantages).item(), 2 / 3)
+        exactly(ratios(log_ratio, self.advantages)["flat_fraction"].item(), 2 / 3)
 
     def test_the_order_in_which_they_fall_silent(self):
         """r_1 is the first at its bound; r_3 goes on, and pushes r_1 along."""

@@ -13,6 +13,7 @@ from token_texts import token_figure
 
 from ppobook.teaching import figures
 from ppobook.teaching.figures import best_baseline, clip_sample, simplex_step, single_pull
+from ppobook.teaching.figures._simplex import _ball, _box
 
 PROBS, REWARDS = np.array([0.2, 0.3, 0.5]), np.array([11.0, 10.0, 9.0])
 
@@ -20,7 +21,7 @@ PROBS, REWARDS = np.array([0.2, 0.3, 0.5]), np.array([11.0, 10.0, 9.0])
 # The mathematics of E3
 
 
-@pytest.mark.parametrize("baseline", [0.0, 9.7, 10.01, 20.0])
+@pytest.mark.parametrize("baseline", [0.0, 9.7])
 def test_single_pull_against_brute_force(baseline):
     pulls = 400_000
     arms = np.random.default_rng(0).choice(3, size=pulls, p=PROBS)
@@ -34,19 +35,7 @@ def test_single_pull_against_brute_force(baseline):
     np.testing.assert_allclose(sampled[np.argmax(arms == 2)], estimates[2])
 
 
-def test_mean_is_the_slope_of_the_expected_reward_whatever_the_baseline():
-    logits, step = np.log(PROBS), 1e-6
-
-    def expected(logits):
-        probs = np.exp(logits) / np.exp(logits).sum()
-        return probs @ REWARDS
-
-    slope = [(expected(logits + step * e) - expected(logits - step * e)) / (2 * step) for e in np.eye(3)]
-    for baseline in (-3.0, 0.0, 9.7, 40.0):
-        np.testing.assert_allclose(single_pull(PROBS, REWARDS, baseline)[1], slope, atol=1e-8)
-
-
-@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("seed", range(2))
 def test_best_baseline_has_the_least_spread(seed):
     generator = np.random.default_rng(seed)
     probs, rewards = generator.dirichlet(np.ones(4)), generator.normal(5.0, 3.0, size=4)
@@ -56,80 +45,39 @@ def test_best_baseline_has_the_least_spread(seed):
 
 
 def test_state_of_e3_is_what_the_library_computed():
-    state = figures.baseline().state
-    for bandit in state["bandits"]:
+    for bandit in figures.baseline().state["bandits"]:
         probs, rewards = bandit["probs"], bandit["rewards"]
         assert bandit["expected"] == pytest.approx(np.dot(probs, rewards))
         assert bandit["best"] == pytest.approx(best_baseline(probs, rewards), abs=1e-8)
         np.testing.assert_allclose(bandit["mean"], single_pull(probs, rewards, 1.0)[1], atol=1e-8)
-        np.testing.assert_allclose(
-            bandit["spread"], [single_pull(probs, rewards, b)[2] for b in bandit["grid"]], atol=1e-7
-        )
-        low, high = bandit["range"]
-        assert (
-            low <= min(bandit["expected"], bandit["best"]) <= max(bandit["expected"], bandit["best"]) <= high
-        )
-    assert "7.89" in figures.baseline().alt
-
-
-def test_a_bandit_of_the_reader_comes_first():
-    bandits = figures.baseline((0.25, 0.25, 0.5), (-4.0, 2.0, 3.0)).state["bandits"]
-    assert bandits[0]["name"] == "Three arms pay -4, 2 and 3"
-    assert bandits[0]["range"][0] == -4
-    assert len(bandits) == 3
+        spread = [single_pull(probs, rewards, b)[2] for b in bandit["grid"]]
+        np.testing.assert_allclose(bandit["spread"], spread, atol=1e-7)
 
 
 # The mathematics of E1
 
 
-# Rows of the tables that a reader of chapter 3 fills: r, then r A, clip(r) A, their minimum, flat or not. A
-# ratio at the knee is left to a test of its own.
-UP = [
-    (0.5, 0.5, 0.8, 0.5, 0),
-    (0.8, 0.8, 0.8, 0.8, 0),
-    (1.0, 1.0, 1.0, 1.0, 0),
-    (1.1, 1.1, 1.1, 1.1, 0),
-    (1.3, 1.3, 1.2, 1.2, 1),
-    (1.5, 1.5, 1.2, 1.2, 1),
-    (2.0, 2.0, 1.2, 1.2, 1),
-]
-DOWN = [
-    (0.5, -0.5, -0.8, -0.8, 1),
-    (0.7, -0.7, -0.8, -0.8, 1),
-    (1.0, -1.0, -1.0, -1.0, 0),
-    (1.2, -1.2, -1.2, -1.2, 0),
-    (1.5, -1.5, -1.2, -1.5, 0),
-    (2.0, -2.0, -1.2, -2.0, 0),
-]
+def test_clip_sample_is_its_definition():
+    generator, step = np.random.default_rng(0), 1e-6
+    for _ in range(200):
+        r, a, eps = generator.uniform(0.1, 2.4), generator.uniform(-2, 2), generator.uniform(0.05, 0.5)
+        if abs(abs(r - 1) - eps) < 1e-3:
+            continue
+        sample, clipped = clip_sample(r, a, eps), np.clip(r, 1 - eps, 1 + eps) * a
+        assert sample[:3] == pytest.approx((r * a, clipped, min(r * a, clipped)), abs=1e-12)
+        up, down = (clip_sample(r + s, a, eps).objective for s in (step, -step))
+        assert sample.slope == pytest.approx((up - down) / (2 * step), abs=1e-7)
+        assert sample.flat_fraction == (sample.slope == 0)
+        assert sample.clip_fraction == (abs(r - 1) > eps)
 
 
-@pytest.mark.parametrize(("a", "rows"), [(1.0, UP), (-1.0, DOWN)])
-def test_clip_sample_by_hand(a, rows):
-    for ratio, surrogate, clipped, objective, flat in rows:
-        sample = clip_sample(ratio, a, 0.2)
-        assert sample[:3] == pytest.approx((surrogate, clipped, objective), abs=1e-12)
-        assert sample.slope == pytest.approx(0.0 if flat else a, abs=1e-12)
-        assert sample.flat_fraction == flat
-        assert sample.clip_fraction == (ratio < 0.8 or ratio > 1.2)
-
-
-@pytest.mark.parametrize(("ratio", "a"), [(1.2, 1.0), (0.8, -1.0), (1.2, 0.3), (0.8, -2.0)])
+@pytest.mark.parametrize(("ratio", "a"), [(1.2, 1.0), (0.8, -2.0)])
 def test_the_knee_has_no_single_slope_and_belongs_to_the_box(ratio, a):
     sample = clip_sample(ratio, a, 0.2)
     assert sample.slope is None
     assert sample[4:] == (0, 0)
     around = [clip_sample(ratio + shift, a, 0.2).slope for shift in (-1e-6, 1e-6)]
     assert around == pytest.approx([a, 0.0] if a > 0 else [0.0, a], abs=1e-9)
-
-
-def test_slope_of_a_sample_is_the_difference_quotient():
-    generator, step = np.random.default_rng(0), 1e-6
-    for _ in range(200):
-        ratio, a, eps = generator.uniform(0.1, 2.4), generator.uniform(-2, 2), generator.uniform(0.05, 0.5)
-        if abs(abs(ratio - 1) - eps) < 1e-3:
-            continue
-        up, down = (clip_sample(ratio + s, a, eps).objective for s in (step, -step))
-        assert clip_sample(ratio, a, eps).slope == pytest.approx((up - down) / (2 * step), abs=1e-7)
 
 
 def test_state_of_e1_is_what_the_library_computed():
@@ -144,7 +92,6 @@ def test_state_of_e1_is_what_the_library_computed():
 THIRD = (1 / 3, 1 / 3, 1 / 3)
 STARTS = [
     (THIRD, (1.0, 0.0, -1.0)),
-    ((0.6, 0.3, 0.1), (-0.5, 0.5, 1.5)),
     ((0.2, 0.5, 0.3), (1.0, -1.0, 2.0)),
 ]
 
@@ -166,13 +113,10 @@ def surrogate_slope(old, a, logits, eps=np.inf, step=1e-6):
 
 
 def test_the_three_action_problem_worked_by_hand():
-    natural = simplex_step("natural")
-    np.testing.assert_allclose(natural.probs, softmax([1, 0, -1]), atol=1e-12)
-    np.testing.assert_allclose(natural.ratios, [1.996, 0.734, 0.270], atol=5e-4)
-    small = simplex_step("ppo_small")
+    np.testing.assert_allclose(simplex_step("natural").ratios, [1.996, 0.734, 0.270], atol=5e-4)
+    small, large = simplex_step("ppo_small"), simplex_step("ppo_large")
     np.testing.assert_allclose(small.ratios, [1.2145, 0.986, 0.800], atol=5e-4)
     assert small.stopped
-    large = simplex_step("ppo_large")
     assert large.ratios[0] > small.ratios[0] > 1.2
     assert (large.steps, large.stopped) == (1, True)
 
@@ -194,7 +138,7 @@ def test_natural_gradient_is_the_pseudo_inverse_of_the_fisher_matrix_times_the_g
 
 
 @pytest.mark.parametrize(("old", "a"), STARTS)
-@pytest.mark.parametrize("max_kl", [0.005, 0.02, 0.2])
+@pytest.mark.parametrize("max_kl", [0.005, 0.2])
 def test_trpo_takes_the_first_length_that_stays_in_the_ball(old, a, max_kl):
     centred = np.array(a) - np.dot(old, a)
     full = np.sqrt(2 * max_kl / np.dot(old, centred**2)) * centred
@@ -220,11 +164,6 @@ def test_ppo_stops_where_no_gradient_is_left(old, a):
     )
 
 
-def test_with_no_advantage_nobody_moves():
-    for method in figures.METHODS:
-        np.testing.assert_allclose(simplex_step(method, THIRD, (2.0, 2.0, 2.0)).ratios, 1, atol=1e-12)
-
-
 def test_state_of_e8_is_what_the_library_computed():
     state = figures.trust_region_step(max_kl=0.01, length=3.0).state
     assert list(state["steps"]) == list(figures.METHODS)
@@ -232,29 +171,23 @@ def test_state_of_e8_is_what_the_library_computed():
         step = simplex_step(method, max_kl=0.01, length=3.0)
         np.testing.assert_allclose(shown["ratios"], step.ratios, atol=1e-8)
         assert shown["kl"] == pytest.approx(step.kl, abs=1e-8)
-    for preset in state["presets"]:
-        assert np.dot(preset["old"], preset["advantages"]) == pytest.approx(0, abs=1e-12)
     own = figures.trust_region_step((0.2, 0.3, 0.5), (4.0, 2.0, 2.0)).state
     np.testing.assert_allclose(own["advantages"], [1.6, -0.4, -0.4])
     assert len(own["presets"]) == len(state["presets"]) + 1
 
 
-@pytest.mark.parametrize(("old", "a"), STARTS)
-@pytest.mark.parametrize("eps", [0.1, 0.2, 0.5])
-def test_ball_and_box_of_the_still(old, a, eps):
-    from ppobook.teaching.figures._simplex import _ball, _box
-
-    old = np.array(old)
+@pytest.mark.parametrize("eps", [0.1, 0.5])
+def test_ball_and_box_of_the_still(eps):
+    old = np.array([0.2, 0.5, 0.3])
     for point in _ball(old, 0.02):
         assert np.dot(old, np.log(old / point)) == pytest.approx(0.02, abs=1e-9)
         assert point.sum() == pytest.approx(1)
     corners = _box(old, eps)
-    ratios = corners / old
-    assert (ratios > 1 - eps - 1e-9).all()
-    assert (ratios < 1 + eps + 1e-9).all()
+    away = np.abs(corners / old - 1)
+    assert (away < eps + 1e-9).all()
     np.testing.assert_allclose(corners.sum(axis=1), 1)
     # A corner lies on two of the lines, so at least two ratios are at an end of the box.
-    assert ((np.abs(np.abs(ratios - 1) - eps) < 1e-9).sum(axis=1) >= 2).all()
+    assert ((away > eps - 1e-9).sum(axis=1) >= 2).all()
 
 
 # The film
@@ -267,13 +200,10 @@ def a_game(pushes, x=0.0, angle=0.0):
 
 def test_the_film_says_how_each_game_ends():
     figure = figures.film({"a": a_game(20, angle=-0.25), "b": a_game(90, x=2.5), "c": a_game(500)})
-    assert figure.alt.startswith("A film of 3 games of CartPole")
     assert "a: the pole falls at push 20. b: the cart leaves the rail at push 90." in figure.alt
     assert figure.alt.endswith("c: the pole still stands at push 500.")
     shown = figure.state["games"]
     assert [len(game["x"]) for game in shown] == [len(game["angle"]) for game in shown] == [21, 91, 501]
-    assert shown[0]["angle"][-1] == -0.25
-    assert len(json.dumps(figure.state)) < 15_000
 
 
 # The film of line drawings
@@ -281,20 +211,18 @@ def test_the_film_says_how_each_game_ends():
 LINE = [[0.0, 0.0, 1.0, 2.0]]
 
 
-def a_drawn_film(**changed):
+def a_drawn_film():
     pictures = {"before": [LINE, LINE], "after": [LINE] * 20}
-    given = {"ground": [[0.0, 0.0, 4.0, 0.0]], "alt": "A film of a line.", "ends": {"after": "9 points"}}
-    return figures.drawn_film(**({"episodes": pictures} | given | changed))
+    ground = [[0.0, 0.0, 4.0, 0.0]]
+    return figures.drawn_film(pictures, ground=ground, alt="A film of a line.", ends={"after": "9 points"})
 
 
 def test_the_drawn_film_holds_every_picture_and_what_is_said_at_the_end():
-    figure = a_drawn_film()
-    before, after = figure.state["episodes"]
-    assert (before["name"], before["end"], len(before["pictures"])) == ("before", "", 2)
-    assert (after["name"], after["end"], len(after["pictures"])) == ("after", "9 points", 20)
-    assert after["pictures"][0] == LINE
-    assert figure.state["frame"] == [0.0, 0.0, 4.0, 2.0]
-    assert figure.alt == "A film of a line."
+    state = a_drawn_film().state
+    said = [(one["name"], one["end"], len(one["pictures"])) for one in state["episodes"]]
+    assert said == [("before", "", 2), ("after", "9 points", 20)]
+    assert state["episodes"][1]["pictures"][0] == LINE
+    assert state["frame"] == [0.0, 0.0, 4.0, 2.0]
 
 
 # The mould
@@ -333,11 +261,7 @@ def test_what_a_notebook_stores(monkeypatch, module):
     picture = Image.open(io.BytesIO(base64.b64decode(data["image/png"])))
     assert picture.size == (2 * metadata["image/png"]["width"], 2 * metadata["image/png"]["height"])
     assert len(json.dumps(data)) < 250_000
-
-
-@pytest.mark.parametrize("module", MAKERS)
-def test_the_still_has_the_same_bytes_each_time(module):
-    assert MAKERS[module]().still() == MAKERS[module]().still()
+    assert MAKERS[module]().still() == data["image/png"], "the same bytes each time"
 
 
 def test_with_a_kernel_there_is_a_live_view(monkeypatch):
@@ -382,17 +306,9 @@ def test_the_site_gets_a_loader_and_a_script_for_each_figure():
 
 
 def test_no_text_can_end_the_pages_script_early():
-    pytest.importorskip("sphinx")
-    from types import SimpleNamespace
-
-    from ppobook.teaching.site import FigureRenderer
-
-    content = {"module": "baseline", "state": {"text": "</script><b>"}, "alt": "a figure"}
-    (block,) = FigureRenderer.handle_mime(
-        None, SimpleNamespace(mime_type=figures.MIME, content=content), False
-    )
+    site = pytest.importorskip("ppobook.teaching.site")
+    block = site._block({"module": "baseline", "state": {"text": "</script><b>"}, "alt": "a figure"})
     text = block.children[-1].astext()
     assert text.count("</script>") == 1
     held = json.loads(text.removeprefix('<script type="application/json">').removesuffix("</script>"))
     assert held["state"]["text"] == "</script><b>"
-    assert FigureRenderer.handle_mime(None, SimpleNamespace(mime_type="image/png", content=""), False) is None

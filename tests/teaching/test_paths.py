@@ -42,34 +42,12 @@ def test_the_whole_book_is_the_whole_book(book, found) -> None:
     assert sum(step.printed for step in steps) == pytest.approx(printed)
 
 
-def test_the_engineers_path_has_all_of_the_chapters_on_language_and_leads_to_a_real_model(
-    book, found
-) -> None:
-    path = found["language-models"]
-    read = {section for step in path.steps for section in step.read}
-    for number in (7, 8, 9, 10):
-        assert set(book.chapters[number].sections) <= read
-    assert "to_a_real_model" in path.then
-
-
-def test_the_refresher_begins_with_the_entry_quiz(found) -> None:
-    first = found["refresher"].steps[0]
-    assert "entry_quiz" in first.about
-    assert first.hours == (10 / 60,) * 3
-    assert found["refresher"].hours[1] < 5
-
-
 def test_no_path_names_a_thing_twice(found) -> None:
     for path in found.values():
         read = [section for step in path.steps for section in step.read]
         done = [task.exercise.label for step in path.steps for task in step.tasks]
         assert len(read) == len(set(read)), path.id
         assert len(done) == len(set(done)), path.id
-
-
-def test_a_readers_hours_are_counted_as_a_courses(book, found) -> None:
-    step = found["fifteen-hours"].steps[1]
-    assert step.hours == plans.Week(step.read, step.tasks).hours
 
 
 def test_what_is_on_the_page(book, found) -> None:

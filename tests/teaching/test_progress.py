@@ -2,7 +2,6 @@
 
 import json
 import os
-import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -10,7 +9,6 @@ from types import SimpleNamespace
 
 import nbformat
 import pytest
-from nbclient import NotebookClient
 
 from ppobook.cli.main import main
 from ppobook.course import masters
@@ -73,62 +71,35 @@ def kinds(work):
 def test_each_verdict_is_recorded_but_a_blank(work):
     tried(blank)
     tried(function(WRONG))
-    tried(lambda *_: 1 / 0)
+    tried(lambda *_: (_ for _ in ()).throw(ZeroDivisionError(f"the secret of {work}")))
     tried(function(RIGHT))
     mistake, raised, right = progress.read(work).findings
     assert (mistake.check, mistake.kind) == ("pg-loss", "mistake")
     assert mistake.what == checks.run("pg-loss", function(WRONG)).name
     assert (raised.kind, raised.what) == ("raised", "ZeroDivisionError")
     assert (right.kind, right.what) == ("right", "pg-loss")
-    assert mistake.at <= right.at
-
-
-@pytest.mark.usefixtures("kernel")
-def test_neither_code_nor_a_path_is_recorded(work):
-    tried(lambda *_: (_ for _ in ()).throw(ValueError(f"the secret of {work}")))
     said = (work / progress.FILE).read_text()
-    assert "ValueError" in said
-    assert "secret" not in said
+    assert "secret" not in said, "neither code nor a path is recorded"
     assert str(work) not in said
 
 
 # --- where it is off ----------------------------------------------------------------------------------------
 
 
-@pytest.mark.usefixtures("kernel")
-def test_what_a_grader_runs_is_not_recorded(work):
-    assert checks.run("pg-loss", function(RIGHT)).right
-    assert not (work / progress.FILE).exists()
-
-
-@pytest.mark.parametrize("name", progress.OFF)
-def test_off_where_the_environment_says_who_runs_it(work, kernel, monkeypatch, name):
-    monkeypatch.setattr(progress, "OFF", (name,))
-    monkeypatch.setenv(name, "1")
-    tried(function(RIGHT))
-    assert not (work / progress.FILE).exists()
-
-
-@pytest.mark.usefixtures("kernel")
-@pytest.mark.parametrize("word", ["0", "false", "off", "no", " Off "])
-def test_off_where_the_reader_says_so(work, monkeypatch, word):
-    monkeypatch.setenv("PPOBOOK_PROGRESS", word)
-    tried(function(RIGHT))
-    assert not (work / progress.FILE).exists()
-    assert progress.off() == "PPOBOOK_PROGRESS"
-
-
-def test_off_without_a_kernel(work, kernel):
-    kernel.kernel = None
-    tried(function(RIGHT))
-    assert not (work / progress.FILE).exists()
-
-
-@pytest.mark.usefixtures("kernel")
-def test_off_outside_of_a_readers_folder(tmp_path, monkeypatch):
-    (tmp_path / "elsewhere").mkdir()
-    monkeypatch.chdir(tmp_path / "elsewhere")
-    tried(function(RIGHT))
+@pytest.mark.parametrize("name", ["CI", "PPOBOOK_PROGRESS", "kernel", "folder", "grader"])
+def test_off_where_no_reader_works(work, kernel, tmp_path, monkeypatch, name):
+    monkeypatch.setattr(progress, "OFF", ("CI",))
+    monkeypatch.setenv("CI", "1" if name == "CI" else "")
+    if name == "PPOBOOK_PROGRESS":
+        monkeypatch.setenv(name, "off")
+    if name == "kernel":
+        kernel.kernel = None
+    if name == "folder":
+        monkeypatch.chdir(tmp_path)
+    if name == "grader":
+        assert checks.run("pg-loss", function(RIGHT)).right
+    else:
+        tried(function(RIGHT))
     assert not [*tmp_path.rglob(progress.FILE)]
 
 
@@ -143,22 +114,9 @@ def test_an_answer_that_leaves_the_folder_is_recorded_in_it(work, kernel, tmp_pa
 
 
 @pytest.mark.usefixtures("kernel")
-def test_a_check_does_not_fail_where_nothing_can_be_recorded(work, monkeypatch, capsys):
+def test_a_check_does_not_fail_where_nothing_can_be_recorded(work, monkeypatch):
     (work / progress.FILE).mkdir()
-    assert tried(function(RIGHT)) == tried(function(RIGHT)) == "right"
-    assert capsys.readouterr().out.count("(Not recorded: ") == 1
-    (work / progress.FILE).rmdir()
-
-    def refuse(*_):
-        raise PermissionError("read-only")
-
-    with monkeypatch.context() as patch:
-        patch.setattr(os, "open", refuse)
-        assert tried(function(RIGHT)) == "right"
-    with monkeypatch.context() as patch:
-        patch.setattr(Path, "cwd", refuse)  # as of a folder that was deleted
-        assert tried(function(RIGHT)) == "right"
-    assert progress.read(work) == progress.Kept()
+    assert tried(function(RIGHT)) == "right"
 
 
 # --- what is read -------------------------------------------------------------------------------------------
@@ -171,36 +129,17 @@ GOOD = {"at": 5, "check": "pg-loss", "kind": "right", "what": "pg-loss"}
     [
         "no json",
         "[1]",
-        "3",
-        "{}",
         '{"at": 5, "check": "pg-loss"}',
         json.dumps(GOOD | {"at": "now"}),
-        json.dumps(GOOD | {"at": float("nan")}),
-        json.dumps(GOOD | {"check": ["pg-loss"]}),
-        json.dumps(GOOD | {"more": 1}),
-        json.dumps({"at": 5, "drill": "gae", "seconds": -1}),
-        json.dumps({"at": 5, "drill": "gae", "seconds": 10**400}),
-        json.dumps({"at": 5, "drill": "gae", "seconds": 1e300}),
         json.dumps(GOOD)[:-9],
-        "\ufffd\x00",
-        "[" * 100_000,
     ],
 )
 def test_a_broken_line_is_left_out_and_counted(work, line):
-    (work / progress.FILE).write_bytes(line.encode("utf-16" if line[0] == "\ufffd" else "utf-8"))
+    (work / progress.FILE).write_text(line)
     progress.record(work, check="pg-loss", kind="right", what="pg-loss")
     kept = progress.read(work)
     assert [one.check for one in kept.findings] == ["pg-loss"]
-    assert kept.broken >= 1
-
-
-def test_a_moved_folder_keeps_its_records(work, tmp_path):
-    progress.record(work, check="pg-loss", kind="right", what="pg-loss")
-    moved = Path(shutil.move(work, tmp_path / "moved here"))
-    progress.record(moved, drill="gae", seconds=83.25)
-    kept = progress.read(moved)
-    assert kinds(moved) == [("pg-loss", "right")]
-    assert [(one.drill, one.seconds) for one in kept.times] == [("gae", 83.25)]
+    assert kept.broken == 1
 
 
 def test_clear(work, capsys, monkeypatch):
@@ -234,44 +173,15 @@ def test_two_processes_at_once_lose_nothing(work):
     assert sorted(one.check for one in kept.findings) == ["one"] * 300 + ["two"] * 300
 
 
-def notebook(work, name):
-    """A notebook of the reader's: an answer that is wrong, then one that is right, five times."""
-    first = f"import torch\nfrom ppobook.teaching import check\n{WRONG}\nwrong = pg_loss\n{RIGHT}"
-    cells = [
-        first,
-        *["try:\n    check('pg-loss', wrong)\nexcept AssertionError:\n    check('pg-loss', pg_loss)"] * 5,
-    ]
-    made = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(cell) for cell in cells])
-    nbformat.write(made, work / "exercises" / name)
-    return made
-
-
-def environment():
-    """The environment of a person, who runs neither pytest nor continuous integration."""
-    rest = {name: value for name, value in os.environ.items() if name not in progress.OFF}
-    return rest | {"PYTHONPATH": str(ROOT / "lib"), "OMP_NUM_THREADS": "1"}
-
-
-def execute(work, made):
-    client = NotebookClient(made, timeout=300, resources={"metadata": {"path": str(work / "exercises")}})
-    client.execute(env=environment())
-
-
 @pytest.mark.slow
 def test_nbval_records_nothing(work):
-    notebook(work, "one.ipynb")
-    words = [
-        "-m",
-        "pytest",
-        "-q",
-        "-p",
-        "no:cacheprovider",
-        "--nbval-lax",
-        "--nbval-current-env",
-        "exercises",
-    ]
-    ran = subprocess.run(
-        [sys.executable, *words], cwd=work, env=environment(), capture_output=True, text=True, check=False
-    )
-    assert "6 passed" in ran.stdout, ran.stdout + ran.stderr
+    source = f"import torch\nfrom ppobook.teaching import check\n{RIGHT}\ncheck('pg-loss', pg_loss)"
+    made = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(source)])
+    nbformat.write(made, work / "exercises" / "one.ipynb")
+    rest = {name: value for name, value in os.environ.items() if name not in progress.OFF}
+    rest |= {"PYTHONPATH": str(ROOT / "lib"), "OMP_NUM_THREADS": "1"}
+    options = ["-q", "-p", "no:cacheprovider", "--nbval-lax", "--nbval-current-env", "exercises"]
+    command = [sys.executable, "-m", "pytest", *options]
+    ran = subprocess.run(command, cwd=work, env=rest, capture_output=True, text=True, check=False)
+    assert "1 passed" in ran.stdout, ran.stdout + ran.stderr
     assert not (work / progress.FILE).exists()

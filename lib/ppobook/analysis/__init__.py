@@ -1,1 +1,1 @@
-"""Tools for finished runs: diagnose, compare, watch, export."""
+"""Tools for finished runs: diagnose, compare, watch."""

@@ -23,7 +23,6 @@ from ppobook.evaluation import aggregate
 from ppobook.run.files import atomic_write
 from ppobook.run.registry import short_name
 from ppobook.run.settings import schedules
-from ppobook.run.spellings import did_you_mean
 from ppobook.training import Record, read_record
 
 if TYPE_CHECKING:
@@ -43,54 +42,30 @@ _COLOURS = ("ppo", "vanilla", "trpo", "ppo_kl", "grpo", "dpo", "muted")
 
 @dataclass(frozen=True)
 class Group:
-    """Runs whose results differ by the seed alone.
+    """Runs whose results differ by the seed alone."""
 
-    Attributes
-    ----------
-    label : str
-        The algorithm, and the settings in which the groups differ.
-    env : str
-    seeds : tuple of int
-    end : int
-        The environment steps that all runs of the group have.
-    steps : array, [P]
-        The environment steps at which the curves are evaluated.
-    curves : array, [S, P]
-        The metric of each run: its mean over the updates around each point.
-    results : array, [S]
-        Of each run, the mean of the metric over the last tenth of these steps.
-    """
-
-    label: str
+    label: str  # the algorithm, and the settings in which the groups differ
     algorithm: str
     env: str
     seeds: tuple[int, ...]
-    end: int
-    steps: np.ndarray
-    curves: np.ndarray
-    results: np.ndarray
+    end: int  # the environment steps that all runs of the group have
+    steps: np.ndarray  # [P], at which the curves are evaluated
+    curves: np.ndarray  # [S, P], the metric of each run: its mean over the updates around each point
+    results: np.ndarray  # [S], of each run the mean of the metric over the last tenth of these steps
 
 
 @dataclass(frozen=True)
 class Comparison:
     """What `compare` found.
 
-    Attributes
-    ----------
-    metric : str
-    groups : tuple of Group
-    table : DataFrame
-        One row a group: group, env, runs, steps, the metric's mean over the runs' results, and the ends of
-        its interval (NaN for a single run).
-    notes : tuple of str
-        Which runs are left out or stopped early, and which groups are compared at less than the length of
-        their runs.
+    The table has one row a group: group, env, runs, steps, the metric's mean over the runs' results, and the
+    ends of its interval (NaN for a single run).
     """
 
     metric: str
     groups: tuple[Group, ...]
     table: pd.DataFrame
-    notes: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()  # runs that are left out, and groups compared at less than their length
 
     def figure(self) -> Figure:
         """Every run thin, each group's mean thick, a band for its interval; a panel for each environment."""
@@ -107,15 +82,8 @@ class Comparison:
                 ax = figure.add_subplot(len(envs), 1, i)
                 for group in self.groups:
                     if group.env == env:
-                        band = _band(group.curves)
-                        style.seeds(
-                            ax,
-                            group.steps,
-                            group.curves,
-                            name=colours[group.label],
-                            label=group.label,
-                            interval=band,
-                        )
+                        hue, band = colours[group.label], _band(group.curves)
+                        style.seeds(ax, group.steps, group.curves, name=hue, label=group.label, interval=band)
                 ax.set(title=env, xlabel="environment steps", ylabel=self.metric.replace("_", " "))
                 here = sum(group.env == env for group in self.groups)
                 if here <= 4:
@@ -132,13 +100,11 @@ class Comparison:
 
         from ppobook.teaching import style
 
-        kind = out.suffix.lower()
         # No date: the same figure has the same bytes.
-        metadata: dict[str, Any] = {} if kind == ".png" else {"Creator": None}
-        metadata |= {".svg": {"Date": None}, ".pdf": {"CreationDate": None}}.get(kind, {})
+        dates: dict[str, Any] = {".svg": {"Date": None}, ".pdf": {"CreationDate": None}}
         content = io.BytesIO()
         with mpl.rc_context(cast("Any", style.settings())):
-            figure.savefig(content, format=kind[1:], metadata=metadata)
+            figure.savefig(content, format=out.suffix[1:].lower(), metadata=dates.get(out.suffix.lower()))
         atomic_write(out, content.getvalue())
         return out
 
@@ -161,16 +127,12 @@ def compare(folders: Sequence[str | Path], metric: str = "return_mean") -> Compa
         Folders written by `train(out=…)` or `Run.save`. A user's own learner class need not be importable.
     metric : str
         A column of their histories.
-
-    Raises
-    ------
-    ValueError, OSError
-        A duplicate seed within a group, a metric that a run does not have or that none has a value of.
     """
     records = {Path(folder): read_record(folder, "folders") for folder in folders}
     grouped: dict[str, dict[Path, Record]] = {}
     for folder, record in records.items():
-        _refuse_without(metric, folder, record)
+        columns = [name for name in record.history.columns if name != "update"]
+        validation.choice(f"metric in {str(folder)!r}", metric, columns)
         grouped.setdefault(repr(sorted(_settings(record.config).items())), {})[folder] = record
     found = [_comparable(metric, group) for group in grouped.values()]
     notes = [note for _, _, left_out in found for note in left_out]
@@ -186,7 +148,12 @@ def compare(folders: Sequence[str | Path], metric: str = "return_mean") -> Compa
         raise ValueError(f"metric must have values, got {metric!r}, which is empty in {str(folders[0])!r}")
     for note in notes:
         warnings.warn(note, stacklevel=2)
-    table = pd.DataFrame([_row(metric, group) for group in groups])
+    rows = []
+    for group in groups:
+        low, high = (end.item() for end in _band(group.results[:, None]))
+        row = {"group": group.label, "env": group.env, "runs": len(group.results), "steps": group.end}
+        rows.append(row | {metric: group.results.mean(), "low": low, "high": high})
+    table = pd.DataFrame(rows)
     return Comparison(metric, tuple(groups), table, tuple(notes))
 
 
@@ -227,22 +194,10 @@ def _labels(configs: list[dict[str, Any]]) -> list[str]:
             for name, value in _settings(config).items()
             if any(_settings(other).get(name) != value for other in others)
         ]
-        said = ", ".join(f"{name} {_short(config[name])}" for name in apart)
+        values = (f"{x:g}" if isinstance(x := config[name], float) else str(x) for name in apart)
+        said = ", ".join(map(" ".join, zip(apart, values, strict=True)))
         labels.append(f"{short_name(config['algorithm'])} {said}".strip())
     return labels
-
-
-def _short(value: Any) -> str:
-    return f"{value:g}" if isinstance(value, float) else str(value)
-
-
-def _refuse_without(metric: str, folder: Path, record: Record) -> None:
-    columns = [name for name in record.history.columns if name != "update"]
-    if metric not in columns:
-        hint = did_you_mean(metric, columns)
-        raise ValueError(
-            f"metric must be a column of {str(folder)!r}, {validation.one_of(columns)}, got {metric!r}{hint}"
-        )
 
 
 def _group(metric: str, label: str, records: dict[Path, Record], end: int) -> Group:
@@ -287,26 +242,12 @@ def _mean_between(history: pd.DataFrame, metric: str, start: float, end: float) 
     return float((inside if len(inside) else measured.tail(1))[metric].mean())
 
 
-def _band(curves: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    if len(curves) < 2:
-        nothing = np.full(curves.shape[1], np.nan)
-        return nothing, nothing
-    found = aggregate(curves, interval="bootstrap", resamples=2000)
+def _band(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The ends of the interval over seeds, the first axis; NaN for a single one."""
+    if len(values) < 2:
+        return (np.full(values.shape[1], np.nan),) * 2
+    found = aggregate(values, interval="bootstrap")
     return found.low, found.high
-
-
-def _row(metric: str, group: Group) -> dict[str, Any]:
-    alone = len(group.results) < 2
-    low, high = (np.nan, np.nan) if alone else aggregate(group.results, interval="bootstrap")[1:]
-    return {
-        "group": group.label,
-        "env": group.env,
-        "runs": len(group.results),
-        "steps": group.end,
-        metric: group.results.mean(),
-        "low": low,
-        "high": high,
-    }
 
 
 def _colours(groups: Sequence[Group]) -> dict[str, str]:

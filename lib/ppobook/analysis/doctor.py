@@ -57,27 +57,13 @@ SEARCH_FAILS = 0.2
 
 @dataclass(frozen=True)
 class Finding:
-    """Something a history shows.
+    """Something a history shows."""
 
-    Attributes
-    ----------
-    name : str
-        "KL explodes", say.
-    evidence : str
-        Which numbers, in which updates.
-    causes : str
-        What usually leads to it.
-    remedy : str
-        What to try, first things first.
-    updates : tuple of int
-        The updates that show it.
-    """
-
-    name: str
-    evidence: str
-    causes: str
-    remedy: str
-    updates: tuple[int, ...]
+    name: str  # "KL explodes", say
+    evidence: str  # which numbers, in which updates
+    causes: str  # what usually leads to it
+    remedy: str  # what to try, first things first
+    updates: tuple[int, ...]  # that show it
 
 
 def examine(
@@ -99,28 +85,15 @@ def examine(
     -------
     list of Finding
         Most severe first; empty if nothing was found. A short history shows little: see `too_short`.
-
-    Raises
-    ------
-    ValueError
-        The history has no column "update" or no row.
     """
     case = _Case(history, config, action_dims)
     return [found for rule in RULES if (found := rule(case)) is not None]
 
 
 def too_short(history: Any) -> dict[str, str]:
-    """Return the findings that a history is too short to show.
+    """Return the findings that a history is too short to show, and what is missing for each.
 
-    Parameters
-    ----------
-    history : DataFrame
-        As for `examine`.
-
-    Returns
-    -------
-    dict
-        Names that a `Finding` may have, and what is missing: "3 of 20 updates with a finished episode".
+    "no learning" has "3 of 20 updates with a finished episode", say.
     """
     case = _Case(history, None, None)
     for rule in RULES:
@@ -132,8 +105,6 @@ class _Case:
     """A history, with helpers for the rules."""
 
     def __init__(self, history: Any, config: Mapping[str, Any] | None, action_dims: int | None) -> None:
-        if "update" not in history.columns or len(history) == 0:
-            raise ValueError("history must have a column 'update' and at least one row, as Run.history has")
         self.history = history = history.reset_index(drop=True)
         self.config = dict(config or {})
         self.too_short: dict[str, str] = {}
@@ -178,7 +149,7 @@ class _Case:
         return f"in {where.sum()} of {len(where)} updates ({', '.join(some)}{more})"
 
     def finding(self, name: str, evidence: str, causes: str, remedy: str, where: np.ndarray) -> Finding:
-        return Finding(name, evidence, causes, remedy, tuple(int(update) for update in self.updates[where]))
+        return Finding(name, evidence, causes, remedy, tuple(self.updates[where].tolist()))
 
 
 def _not_finite(case: _Case) -> Finding | None:
@@ -304,9 +275,9 @@ def _entropy_gone(case: _Case) -> Finding | None:
         return None
     dims = case.action_dims
     if dims is None:
-        dims = 0 if np.nanmin(entropy) >= 0 else None
-    if dims is None:
-        return None
+        if np.nanmin(entropy) < 0:
+            return None
+        dims = 0
     first = entropy[0]
     floor = ENTROPY_LEFT * first if dims == 0 else first - ENTROPY_NATS * dims
     total = max(float(case.config.get("total_steps", 0)), steps[-1])

@@ -8,22 +8,22 @@ The episodes are those that `evaluate` plays with the same seed.
 from __future__ import annotations
 
 import contextlib
-import io
 import math
 import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, cast
+from unittest import mock
 
 import gymnasium as gym
 import numpy as np
 
 from ppobook.analysis.files import new_file
-from ppobook.envs import EnvLike, EnvMaker, TabularEnv, TabularMDP, env_maker, make_env
+from ppobook.envs import EnvLike, TabularEnv, TabularMDP, env_maker, make_env
 from ppobook.evaluation import evaluate
-from ppobook.run.files import atomic_write
 
 FILMS = (".gif", ".mp4")
+RENDERED = {"render_mode": "rgb_array"}
 # Frames a second, for an environment without render_fps.
 _PACE = 30
 # Tabular worlds are shown slowly enough to follow.
@@ -69,18 +69,15 @@ def watch(
     -------
     dict
         As `evaluate` returns it: returns and lengths of the episodes, and their statistics.
-
-    Raises
-    ------
-    ValueError, OSError
-        Errors of `evaluate` and `make_env`, or another extension.
     """
     path = new_file("out", out, FILMS)
     kind = path.suffix.lower()
     maker = env_maker(env, env_kwargs or {})
     with contextlib.ExitStack() as stack:
-        stack.enter_context(_no_window())
-        envs = _make(maker)
+        # Let pygame look for neither a screen nor a sound card: it complains where there is none.
+        stack.enter_context(mock.patch.dict(os.environ, SDL_VIDEODRIVER="dummy", SDL_AUDIODRIVER="dummy"))
+        drawn = maker.spec is None or str(maker.spec.entry_point).startswith("ppobook.envs")
+        envs: Any = make_env(maker) if drawn else make_env(maker.name, **maker.settings | RENDERED)
         if not isinstance(env, gym.Env):
             stack.callback(envs.close)
         inner = envs.envs[0]
@@ -88,21 +85,9 @@ def watch(
         pace = fps or float(inner.metadata.get("render_fps") or 0)
         pace = pace or (_TABULAR_PACE if isinstance(inner.unwrapped, TabularEnv) else _PACE)
         every = math.ceil(pace / 50) if kind == ".gif" else 1
-        add = stack.enter_context((_gif if kind == ".gif" else _mp4)(path, pace / every))
+        add = stack.enter_context(_film(path, pace / every))
         envs.envs[0] = _Filmed(inner, frame, add, every)
         return evaluate(policy, envs, episodes, seed, deterministic)
-
-
-@contextlib.contextmanager
-def _no_window() -> Iterator[None]:
-    """Let pygame look for neither a screen nor a sound card: it complains where there is none."""
-    drivers = dict.fromkeys({"SDL_VIDEODRIVER", "SDL_AUDIODRIVER"} - os.environ.keys(), "dummy")
-    os.environ.update(drivers)
-    try:
-        yield
-    finally:
-        for name in drivers:
-            os.environ.pop(name, None)
 
 
 class _Filmed(gym.Wrapper):
@@ -136,13 +121,6 @@ class _Filmed(gym.Wrapper):
             self.add(self.frame())
 
 
-def _make(maker: EnvMaker) -> Any:
-    """One environment that can be drawn."""
-    if maker.spec is None or str(maker.spec.entry_point).startswith("ppobook.envs"):
-        return make_env(maker)
-    return make_env(maker.name, **maker.settings | {"render_mode": "rgb_array"})
-
-
 def _frames_of(env: gym.Env) -> Callable[[], np.ndarray]:
     """A function that renders the environment as it is now, [height, width, 3] uint8."""
     world = env.unwrapped
@@ -169,50 +147,18 @@ def _map(mdp: TabularMDP, state: int) -> np.ndarray:
 
 
 @contextlib.contextmanager
-def _gif(path: Path, fps: float) -> Iterator[Callable[[np.ndarray], None]]:
-    """A function that adds a frame to a GIF, which is written at the end."""
-    from PIL import Image
+def _film(path: Path, fps: float) -> Iterator[Callable[[np.ndarray], None]]:
+    """A function that adds a frame to the film, which is put in place when it is complete."""
+    from imageio import v2 as imageio
 
-    frames: list[Any] = []
-    previous = np.empty(0)
-
-    def add(frame: np.ndarray) -> None:
-        nonlocal previous
-        if frames and np.array_equal(frame, previous):
-            frames.append(frames[-1])
-            return
-        previous = frame.copy()
-        frames.append(Image.fromarray(frame).convert("P", palette=Image.Palette.ADAPTIVE))
-
-    yield add
-    content = io.BytesIO()
-    frames[0].save(content, "GIF", save_all=True, append_images=frames[1:], duration=1000 / fps, loop=0)
-    atomic_write(path, content.getvalue())
-
-
-@contextlib.contextmanager
-def _mp4(path: Path, fps: float) -> Iterator[Callable[[np.ndarray], None]]:
-    """A function that adds a frame to an MP4, which is put in place when it is complete."""
-    import imageio_ffmpeg
-
-    part = path.with_name(f".{path.name}.{os.getpid()}.part.mp4")
-    writer: Any = None
-
-    def add(frame: np.ndarray) -> None:
-        nonlocal writer
-        if writer is None:
-            size = frame.shape[1], frame.shape[0]
-            writer = imageio_ffmpeg.write_frames(
-                str(part), size, fps=fps, macro_block_size=2, ffmpeg_log_level="quiet"
-            )
-            writer.send(None)
-        writer.send(np.ascontiguousarray(frame))
-
+    part = path.with_name(f".{path.stem}.{os.getpid()}.part{path.suffix.lower()}")
+    how: dict[str, Any] = {"fps": fps, "macro_block_size": 2, "ffmpeg_log_level": "quiet"}
+    if part.suffix == ".gif":
+        how = {"duration": 1000 / fps, "loop": 0}
     try:
-        yield add
-        writer.close()
+        writer: Any = imageio.get_writer(part, **how)
+        with writer:
+            yield writer.append_data
         os.replace(part, path)
     finally:
-        if writer is not None:
-            writer.close()
         part.unlink(missing_ok=True)

@@ -10,20 +10,16 @@ from typing import TYPE_CHECKING, Annotated
 import tyro
 
 from ppobook import validation
-from ppobook.cli.parsing import command
+from ppobook.cli.assigning import Folder, MaybeStudent, Name, StudentId
+from ppobook.cli.parsing import MaybeFile, command
 
 if TYPE_CHECKING:
     from ppobook.course.settings import Course
     from ppobook.course.work import State
 
-Folder = Annotated[str, tyro.conf.arg(metavar="FOLDER")]
-Name = Annotated[str, tyro.conf.arg(metavar="ASSIGNMENT")]
 Names = Annotated[tuple[str, ...], tyro.conf.arg(metavar="ASSIGNMENT …")]
-StudentId = Annotated[str, tyro.conf.arg(metavar="STUDENT")]
-MaybeStudent = Annotated[str | None, tyro.conf.arg(metavar="STUDENT")]
 Part = Annotated[str, tyro.conf.arg(metavar="PART")]
 MaybePart = Annotated[str | None, tyro.conf.arg(metavar="PART")]
-MaybeFile = Annotated[str | None, tyro.conf.arg(metavar="FILE")]
 Form = Annotated[str, tyro.conf.arg(metavar="FORM")]
 
 _TRUST = "--without-sandbox-i-trust-every-student"
@@ -296,8 +292,6 @@ def report(
     from ppobook.course import grades, report, roster, settings, work
     from ppobook.run.files import atomic_write
 
-    page = None if html is None else validation.path("html", html, "a file")
-    sheet = None if csv is None else validation.path("csv", csv, "a file")
     opened = settings.load(course)
     count = len(roster.load(opened.folder))
     found = []
@@ -308,11 +302,11 @@ def report(
         varied = work.varied(opened, name)
         found.append(report.report(state.sheet, state.submissions, records, state.scores, count, varied))
     print("\n\n".join(report.text(one, names=with_names) for one in found))
-    if page is not None:
-        atomic_write(page, report.html(found, names=with_names))
-    if sheet is not None:
+    if html is not None:
+        atomic_write(html, report.html(found, names=with_names))
+    if csv is not None:
         rows = [row for one in found for row in report.table(one, names=with_names)[found.index(one) > 0 :]]
-        atomic_write(sheet, grades.written(rows))
+        atomic_write(csv, grades.written(rows))
 
 
 @command

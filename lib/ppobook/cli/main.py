@@ -26,7 +26,6 @@ COMMANDS = {
     "doctor": ("ppobook.cli.policies:doctor", "find what goes wrong in a run, with the evidence"),
     "compare": ("ppobook.cli.policies:compare", "compare runs, with intervals over their seeds"),
     "watch": ("ppobook.cli.policies:watch", "film a trained policy"),
-    "export": ("ppobook.cli.policies:export", "export a trained policy to ONNX"),
     "record": (
         "ppobook.cli.policies:record",
         "run a recorded experiment: many settings and seeds, one table",
@@ -46,7 +45,6 @@ EXAMPLES = """\
   ppobook doctor RUN
   ppobook compare RUN RUN RUN --out comparison.svg
   ppobook watch RUN --out episode.gif
-  ppobook export RUN policy.onnx
   ppobook language --help
 
   ppobook --version; ppobook --traceback COMMAND … shows where an error came from"""
@@ -54,10 +52,7 @@ EXAMPLES = """\
 # The extra that brings a module with it, for whoever has not installed it.
 EXTRAS = {
     "matplotlib": "plot",
-    "PIL": "watch",
-    "imageio_ffmpeg": "watch",
-    "onnxruntime": "onnx",
-    "onnxscript": "onnx",
+    "imageio": "watch",
     "ray": "scale",
 }
 # Errors of use; others are printed as Python prints them, with their traceback.

@@ -1,4 +1,4 @@
-"""`ppobook evaluate`, `doctor`, `compare`, `watch`, `export` and `record`."""
+"""`ppobook evaluate`, `doctor`, `compare`, `watch` and `record`."""
 
 from __future__ import annotations
 
@@ -140,40 +140,6 @@ def watch(
     for total, length in zip(found["returns"], found["lengths"], strict=True):
         print(f"return {total:g} in {counted(length, 'step')}")
     print(f"filmed in {out}")
-
-
-@command
-def export(
-    folder: Run,
-    out: Annotated[str, tyro.conf.arg(metavar="OUT.onnx")],
-    /,
-    *,
-    how: Named = Named(),
-) -> None:
-    """Export a trained policy to ONNX, and compare it with torch in onnxruntime.
-
-    The model takes a batch of "observations" and returns the most probable "action", and "logits", or "mean"
-    and "std".
-
-    Args:
-        folder: the run
-        out: a file to write or replace
-    """
-    from ppobook.analysis.export import export_onnx, says_what_it_observes
-    from ppobook.envs import make_env
-    from ppobook.rollouts import Collector
-    from ppobook.run.machine import threads
-
-    run = how.run(folder)
-    with threads(1):
-        seen = None
-        if how.env is not None or how.env_kwargs is not None or not says_what_it_observes(run.policy):
-            env, kwargs = how.environment(folder, run.config)
-            rollout = Collector(make_env(env, 4, **kwargs), run.policy, seed=0).collect(64)
-            seen = rollout.observations.flatten(0, 1)
-        found = export_onnx(run.policy, out, observations=seen)
-    print(f"observations to {', '.join(found.outputs)}, in {found.path}")
-    print(f"onnxruntime and torch differ by {found.largest_difference:.1e} at most")
 
 
 @command

@@ -9,13 +9,11 @@ from typing import Annotated
 import tyro
 
 from ppobook import validation
-from ppobook.cli.parsing import command
+from ppobook.cli.assigning import Day, Folder
+from ppobook.cli.parsing import MaybeFile, command
 
 Chapter = Annotated[str, tyro.conf.arg(metavar="CHAPTER")]
-Folder = Annotated[str, tyro.conf.arg(metavar="FOLDER")]
 Labels = Annotated[str | None, tyro.conf.arg(metavar="LABEL,LABEL")]
-Day = Annotated[str | None, tyro.conf.arg(metavar="DATE")]
-MaybeFile = Annotated[str | None, tyro.conf.arg(metavar="FILE")]
 
 
 @command

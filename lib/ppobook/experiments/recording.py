@@ -9,7 +9,6 @@ import inspect
 import io
 import json
 import os
-import re
 from collections.abc import Iterable, Iterator, Sequence
 from contextvars import ContextVar
 from datetime import UTC, datetime
@@ -49,12 +48,11 @@ def record(
     Parameters
     ----------
     name : str
-        Lowercase letters, digits and underscores. The rows are written to `results/NAME/table.csv`, the
-        facts to `results/NAME/facts.json`, in place of those that are there. A table with rows of further
-        settings or seeds is kept: that raises.
+        The rows are written to `results/NAME/table.csv`, the facts to `results/NAME/facts.json`, in place of
+        those that are there. A table with rows of further settings or seeds is kept: that raises.
     fn : callable
         A module-level function (each worker is a fresh process that imports it). Returns a list of row
-        dicts, a single dict, or a pandas DataFrame.
+        dicts, a single dict, or a pandas DataFrame. If it trains, it may do so with `fast=True`.
     settings : list of dict
         Keyword arguments of `fn`; each also becomes a column. Values that JSON can hold.
     seeds : iterable of int
@@ -75,24 +73,19 @@ def record(
 
     Returns
     -------
-    Path
-        Path of the table.
+    Path of the table.
 
     Raises
     ------
     ValueError
-        An invalid name, a duplicate pair, a row whose column clashes with a setting, or a partial run that
-        was started with another `fn`.
+        A duplicate pair, a row whose column clashes with a setting, or a partial run that was started with
+        another `fn`.
     FileExistsError
         A finished table of this name has rows of other settings or seeds, which would be lost.
     """
     if (given := _given.get()) is not None:
         workers = given.get("workers", workers)
         ray, folder = given.get("ray", ray), given.get("folder", folder)
-    if not re.fullmatch(r"[a-z][a-z0-9_]*", name):
-        raise ValueError(
-            f"name must be lowercase letters, digits and underscores, starting with a letter, got {name!r}"
-        )
     settings = [storable(f"settings[{i}]", setting) for i, setting in enumerate(settings)]
     seeds = [int(seed) for seed in seeds]
     tasks = [(setting, seed) for setting in settings for seed in seeds]

@@ -15,23 +15,9 @@ from ppobook.experiments.tables import is_checkout, results_folder
 def run_script(name: str | Path, **given: Any) -> list[Path]:
     """Run the script of an experiment, as `python results/NAME/run.py` does.
 
-    Parameters
-    ----------
-    name : str or path
-        A folder in `results/`, or the path of a script, or of a folder with a `run.py`.
-    **given
-        `workers`, `ray` and `folder`, which go before those that the script gives to `record`.
-
-    Returns
-    -------
-    list of Path
-        The tables that it has written.
-
-    Raises
-    ------
-    ValueError
-        There is no such experiment, the script records nothing, or no `folder` is given where the book is
-        installed as a package.
+    `name` is a folder in `results/`, or the path of a script, or of a folder with a `run.py`. What is
+    `given`, `workers`, `ray` and `folder`, goes before what the script gives to `record`. Returned are the
+    tables that it has written.
     """
     script = _script(name)
     if "folder" not in given and script.is_relative_to(results_folder()) and not is_checkout():

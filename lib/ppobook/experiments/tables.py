@@ -32,15 +32,7 @@ def names() -> list[str]:
 def results(name: str) -> pd.DataFrame:
     """The table of a recorded experiment: one row per setting, seed and point of measurement.
 
-    Parameters
-    ----------
-    name : str
-        Its folder in `results/`; `ppobook.experiments.names()` lists them.
-
-    Raises
-    ------
-    ValueError
-        No such experiment is recorded. The message suggests similar names.
+    `ppobook.experiments.names()` lists them. Another name is a ValueError, which suggests similar ones.
     """
     import pandas as pd
 
@@ -55,7 +47,7 @@ def facts(name: str) -> dict[str, Any]:
 
 def _find(name: str, file: str) -> Path:
     known = names()
-    if not isinstance(name, str) or name not in known:
+    if name not in known:
         hint = validation.did_you_mean(name, known)
         raise ValueError(
             f"name must be a recorded experiment, {validation.one_of(known)}, got {name!r}{hint}"

@@ -35,7 +35,3 @@ def __getattr__(name: str) -> Any:
     module_name, attribute = _FROM[name]
     module = import_module(f"{__name__}.{module_name}")
     return module if attribute is None else getattr(module, attribute)
-
-
-def __dir__() -> list[str]:
-    return sorted(__all__)

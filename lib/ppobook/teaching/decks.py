@@ -15,36 +15,20 @@ from __future__ import annotations
 import html
 import re
 from dataclasses import dataclass
-from difflib import get_close_matches
 from pathlib import Path
 from typing import Final
 
 import yaml
 
 from ppobook import _reads
+from ppobook.run.spellings import did_you_mean
 
 _FOLDER: Final = Path(__file__).with_name("cards")
-_FIELDS: Final = ("front", "back", "tag", "section")
-_LABEL: Final = re.compile(r"[a-z][a-z0-9]*(-[a-z0-9]+)*")
-
-
-class CardError(ValueError):
-    """A deck that does not follow the schema."""
 
 
 @dataclass(frozen=True)
 class Card:
-    """One question and its answer.
-
-    Attributes
-    ----------
-    front, back : str
-        The question and the answer.
-    tag : str
-        The outcome or theme it belongs to, as in `book.yml`: lower case, with hyphens.
-    section : str
-        The label of the section that explains it, such as "sec-baseline".
-    """
+    """One question and its answer."""
 
     front: str
     back: str
@@ -70,7 +54,7 @@ class Deck:
 
     def _repr_html_(self) -> str:
         folds = "\n".join(
-            f"<details><summary>{_inline(card.front)}</summary><div>{_paragraphs(card.back)}"
+            f"<details><summary>{inline(card.front)}</summary><div>{_paragraphs(card.back)}"
             f'<p class="where">{html.escape(card.tag)} · <a href="#{card.section}">read it again</a></p>'
             f"</div></details>"
             for card in self.cards
@@ -100,23 +84,15 @@ _STYLE: Final = """
 
 
 def cards(name: str) -> Deck:
-    """The deck of a chapter.
-
-    Parameters
-    ----------
-    name : str
-        The chapter's file without its ending, as in "01_vanilla_policy_gradient".
+    """The deck of a chapter, by its file without the ending, as "01_vanilla_policy_gradient".
 
     Raises
     ------
     ValueError
         No deck of that name.
-    CardError
-        The deck does not follow the schema; the message names the card and the field.
     """
     if name not in names():
-        close = get_close_matches(str(name), names(), n=1, cutoff=0.4)
-        hint = f". Did you mean {close[0]!r}?" if close else ""
+        hint = did_you_mean(name, names())
         raise ValueError(f"name must be a chapter with cards ({', '.join(names())}), got {name!r}{hint}")
     return Deck(name, read(_reads.note(_FOLDER / f"{name}.yml")))
 
@@ -126,67 +102,18 @@ def names() -> list[str]:
     return sorted(path.stem for path in _FOLDER.glob("*.yml"))
 
 
-def read(path: str | Path) -> tuple[Card, ...]:
-    """Read a file of cards.
-
-    Raises
-    ------
-    CardError
-        Not YAML, not a list, empty; or a card with a missing, unknown or empty field, a malformed label,
-        unpaired mathematics, or the front of another card.
-    """
-    path = Path(path)
-    try:
-        content = yaml.safe_load(path.read_text(encoding="utf-8"))
-    except yaml.YAMLError as error:
-        raise CardError(f"{path.name} is not valid YAML: {error}") from None
-    if not isinstance(content, list) or not content:
-        raise CardError(f"{path.name} must hold a list of cards, got {type(content).__name__}")
-    found = tuple(_card(entry, f"{path.name}, card {i}") for i, entry in enumerate(content, start=1))
-    fronts = [card.front for card in found]
-    for i, front in enumerate(fronts, start=1):
-        if front in fronts[: i - 1]:
-            raise CardError(f"{path.name}, card {i}: front repeats that of card {fronts.index(front) + 1}")
-    return found
+def read(path: Path) -> tuple[Card, ...]:
+    """Read a file of cards."""
+    entries = yaml.safe_load(path.read_text(encoding="utf-8"))
+    return tuple(Card(**{field: text.strip() for field, text in entry.items()}) for entry in entries)
 
 
-def _card(entry: object, where: str) -> Card:
-    if not isinstance(entry, dict):
-        raise CardError(f"{where} must be a mapping with {', '.join(_FIELDS)}, got {type(entry).__name__}")
-    missing = [field for field in _FIELDS if field not in entry]
-    unknown = [str(field) for field in entry if field not in _FIELDS]
-    if missing or unknown:
-        problems = [f"{', '.join(missing)} missing"] if missing else []
-        problems += [f"{', '.join(unknown)} unknown"] if unknown else []
-        raise CardError(f"{where} must have exactly {', '.join(_FIELDS)}, got {' and '.join(problems)}")
-    for field in _FIELDS:
-        value = entry[field]
-        if not isinstance(value, str) or not value.strip():
-            raise CardError(f"{where}: {field} must be a non-empty text, got {value!r}")
-    for field in ("tag", "section"):
-        if not _LABEL.fullmatch(entry[field].strip()):
-            raise CardError(
-                f"{where}: {field} must be lower case words joined by hyphens, as in sec-baseline; "
-                f"got {entry[field]!r}"
-            )
-    for field in ("front", "back"):
-        text = entry[field]
-        if len(_MATH.findall(text)) != text.count(r"\(") or text.count(r"\(") != text.count(r"\)"):
-            raise CardError(rf"{where}: {field} must close each \( with a \), got {text!r}")
-        if "$" in text:
-            raise CardError(
-                rf"{where}: {field} must have its mathematics between \( and \), not $, got {text!r}"
-            )
-    return Card(**{field: entry[field].strip() for field in _FIELDS})
-
-
-_MATH: Final = re.compile(r"\\\(.+?\\\)", re.DOTALL)
 _PIECES: Final = re.compile(
     r"(?P<math>\\\(.+?\\\))|`(?P<code>[^`]+)`|\*\*(?P<strong>.+?)\*\*|\*(?P<em>[^*\s][^*]*?)\*", re.DOTALL
 )
 
 
-def _inline(text: str) -> str:
+def inline(text: str) -> str:
     """The card's small markup as HTML; mathematics is left to MathJax."""
     out, at = [], 0
     for piece in _PIECES.finditer(text):
@@ -197,7 +124,7 @@ def _inline(text: str) -> str:
         out.append(
             f'<span class="math notranslate tex2jax_process mathjax_process">{inner}</span>'
             if kind == "math"
-            else f"<{kind}>{_inline(piece[kind]) if kind in ('strong', 'em') else inner}</{kind}>"
+            else f"<{kind}>{inline(piece[kind]) if kind in ('strong', 'em') else inner}</{kind}>"
         )
         at = piece.end()
     out.append(html.escape(text[at:], quote=False))
@@ -206,4 +133,4 @@ def _inline(text: str) -> str:
 
 def _paragraphs(text: str) -> str:
     parts = (part.strip() for part in re.split(r"\n\s*\n", text))
-    return "".join(f"<p>{_inline(part)}</p>" for part in parts if part)
+    return "".join(f"<p>{inline(part)}</p>" for part in parts if part)

@@ -21,58 +21,12 @@ from pathlib import Path
 from urllib.parse import quote
 
 from ppobook.teaching import contents, paths, progress, workspace
-from ppobook.teaching.contents import REREADING, Book
+from ppobook.teaching.contents import REREADING, Book, Chapter, Task
+from ppobook.teaching.paths import LearningPath, Step
 from ppobook.teaching.progress import Finding, Kept
 
 MISTAKES = 8  # as many are shown, the most frequent ones
 NO_PATH = "off"
-
-
-@dataclass(frozen=True)
-class Task:
-    """An exercise that has checks: `notebook` is its file, from the book's folder."""
-
-    label: str
-    title: str
-    notebook: str
-    minutes: int
-    checks: tuple[str, ...]
-    step: str = ""
-    """The step of the path in which it is done."""
-
-
-@dataclass(frozen=True)
-class Room:
-    """A chapter: the minutes that it takes to read, and its exercises with checks."""
-
-    title: str
-    notebook: str
-    minutes: float
-    tasks: tuple[Task, ...]
-
-
-@dataclass(frozen=True)
-class Reading:
-    """A path's reading in a chapter: `sections` are their titles, none where it is the whole chapter."""
-
-    title: str
-    notebook: str
-    minutes: float
-    sections: tuple[str, ...]
-    step: str
-
-
-@dataclass(frozen=True)
-class Way:
-    """A path, as the desk follows it: what is read and the exercises with checks, in the path's order."""
-
-    name: str
-    title: str
-    readings: tuple[Reading, ...]
-    tasks: tuple[Task, ...]
-    steps: tuple[str, ...]
-    others: float
-    """Minutes of what no check reads: proofs, essays, a quiz."""
 
 
 @dataclass(frozen=True)
@@ -102,22 +56,15 @@ class Desk:
 
     rows: tuple[Row, ...]
     mistakes: tuple[Met, ...]
-    next: tuple[tuple[Task, str], ...]
-    """Exercises, each with the reason why it is named."""
-    read: Reading | None
-    """The next reading of the path; None without a path, or where all of it counts as read."""
+    next: tuple[tuple[Task, str], ...]  # exercises, each with the reason why it is named
+    read: tuple[Chapter, str] | None  # the next reading of the path, in words
     best: dict[str, float]
     broken: int
-    file: str
-    """The place where all this is kept; "" where it is not."""
-    up: str = ".."
-    """The way from the notebook that shows it to the folder of copies."""
-    off: str = ""
-    """The environment variable because of which checks are not recorded; "" where there is none."""
-    way: Way | None = None
-    """The path that it follows."""
-    lost: str = ""
-    """Why the path that was chosen can't be followed."""
+    file: str  # where all this is kept; "" where it is not
+    up: str = ".."  # the way from the notebook that shows it to the folder of copies
+    off: str = ""  # the environment variable because of which checks are not recorded
+    path: LearningPath | None = None
+    lost: str = ""  # why the path that was chosen can't be followed
 
     @property
     def minutes(self) -> float:
@@ -129,21 +76,28 @@ class Desk:
         """All that is left, in minutes as a path plans it: with rereading."""
         return sum(row.exercises + REREADING[1] * row.reading for row in self.rows)
 
+    @property
+    def others(self) -> float:
+        """Minutes of the path in what no check reads: proofs, essays, a quiz."""
+        steps = self.path.steps if self.path else ()
+        unread = sum(t.exercise.minutes for step in steps for t in step.tasks if not t.checks)
+        return unread + sum(step.other_minutes for step in steps)
+
     def _path(self) -> str:
-        return f"{self.way.title} ({self.way.name})" if self.way else ""
+        return f"{self.path.title} ({self.path.id})" if self.path else ""
 
     def _left(self) -> tuple[str, str]:
         """Return the remaining time as printed, and the path's plan of it."""
-        if self.way is None:
+        if self.path is None:
             return f"Left: {span(self.minutes)}", ""
         more = f", which the path plans as {span(self.planned)}, with half as much reading again"
-        if self.way.others:
-            more += f"; besides, {span(self.way.others)} in exercises and quizzes that no check reads"
+        if self.others:
+            more += f"; besides, {span(self.others)} in exercises and quizzes that no check reads"
         return f"Left: {span(self.minutes)} as printed", more
 
     def __str__(self) -> str:
         wide = max((len(row.title) for row in self.rows), default=0)
-        lines = [f"Path: {self._path()}", ""] if self.way else []
+        lines = [f"Path: {self._path()}", ""] if self.path else []
         lines += [f"{'chapter':<{wide}}  {'right':>8}  {'exercises left':>14}  {'to read':>10}"]
         for row in self.rows:
             right, exercises, reading = _cells(row)
@@ -152,16 +106,14 @@ class Desk:
         if self.mistakes:
             lines += ["", "Mistakes you met:"]
             lines += [f"{one.times:4} × {one.words} ({', '.join(one.checks)})" for one in self.mistakes]
-        lines += [
-            "",
-            "Next:" if self.next else "Next: nothing is left; every exercise with a check is right.",
-        ]
+        nothing = "" if self.next else " nothing is left; every exercise with a check is right."
+        lines += ["", f"Next:{nothing}"]
         if self.read:
-            lines.append(f"  read chapter {self.read.title}: {_what(self.read)}, in {self.read.notebook}")
-        lines += [
-            f"  {task.label}: {task.title}, {span(task.minutes)}, in {task.notebook} ({why})"
-            for task, why in self.next
-        ]
+            chapter, what = self.read
+            lines.append(f"  read chapter {_titled(chapter)}: {what}, in {chapter.file}")
+        for task, why in self.next:
+            one = task.exercise
+            lines.append(f"  {one.label}: {one.title}, {span(one.minutes)}, in {task.file} ({why})")
         if self.best:
             lines += ["", f"Best in the drill: {_bests(self.best)}."]
         return "\n".join([*lines, "", *self._notes()])
@@ -176,8 +128,10 @@ class Desk:
         yield f"Kept in {self.file} on this machine alone; `ppobook progress --clear` forgets it."
         if self.lost:
             yield f"The path that was chosen can't be followed: {self.lost}"
-        name, does = (NO_PATH, "leaves the path") if self.way else ("NAME", "follows a path through the book")
-        names = "" if self.way else f": {', '.join(paths.names())}"
+        name, does = (
+            (NO_PATH, "leaves the path") if self.path else ("NAME", "follows a path through the book")
+        )
+        names = "" if self.path else f": {', '.join(paths.names())}"
         yield f'`ppobook progress --path {name}`, or `desk(path="{name}")` in a notebook, {does}{names}.'
         if self.off:
             yield f"Nothing is recorded now, because the environment variable {self.off} is set."
@@ -199,17 +153,17 @@ class Desk:
         head = '<th scope="col" style="text-align:left">chapter</th>' + "".join(
             f'<th scope="col">{text}</th>' for text in ("right", "exercises left", "to read")
         )
-        parts = [f"<p><strong>Path</strong>: {escape(self._path())}</p>"] if self.way else []
+        parts = [f"<p><strong>Path</strong>: {escape(self._path())}</p>"] if self.path else []
         parts.append(
             f"<p><strong>Next</strong>{'' if self.next else ': every exercise with a check is right.'}</p>"
         )
         items = [
-            f"<li>{link(task.notebook, task.title)}, {span(task.minutes)} ({escape(why)})</li>"
+            f"<li>{link(task.file, task.exercise.title)}, {span(task.exercise.minutes)} ({escape(why)})</li>"
             for task, why in self.next
         ]
         if self.read:
-            chapter = link(self.read.notebook, self.read.title)
-            items.insert(0, f"<li>read chapter {chapter}: {escape(_what(self.read))}</li>")
+            chapter, what = self.read
+            items.insert(0, f"<li>read chapter {link(chapter.file, _titled(chapter))}: {escape(what)}</li>")
         if items:
             parts.append(f"<ul>{''.join(items)}</ul>")
         left, more = self._left()
@@ -235,44 +189,38 @@ def desk(
 
     Parameters
     ----------
-    folder : path, optional
-        The folder of copies; if left out, the one around the notebook that asks. Where there is none, the
-        desk is that of a new reader.
-    source : path, optional
-        The book's folder; found by itself in a checkout.
+    folder, source : path, optional
+        The folder of copies, and the book's. If left out, the one around the notebook that asks; where there
+        is none, the desk is that of a new reader.
     path : str, optional
         The learning path to follow from now on, one of `paths.names()`, or "off"; the folder remembers it.
         If left out, the one that it remembers.
 
     Raises
     ------
-    FileNotFoundError
-        `folder` is no folder of copies, or there is no book.
-    OSError
-        What the folder keeps can't be read.
-    UnknownPathError
-        There is no such path.
+    FileNotFoundError, ValueError
+        `folder` is no folder of copies, or there is no book; there is no such path.
     """
     book, here = contents.read_book(workspace.find_source(source)), Path.cwd()
-    way = None if path in (None, NO_PATH) else follow(book, str(path))
+    way = None if path in (None, NO_PATH) else paths.find(book, str(path))
     try:
         work = find_folder(folder)
     except FileNotFoundError:
-        if folder is not None or (here / progress.FILE).exists() or (here.parent / progress.FILE).exists():
+        if folder is not None:
             raise
-        return lay_out(rooms(book), Kept(), "", way=way)
+        return lay_out(book, Kept(), "", path=way)
     kept, lost = progress.read(work), ""
     chosen = "" if path == NO_PATH else path
     if path is None and kept.path:
         try:
-            way = follow(book, kept.path)
+            way = paths.find(book, kept.path)
         except ValueError as error:  # the book has changed
             lost = str(error)
     elif chosen is not None and chosen != kept.path and not progress.off():
         progress.record(work, path=chosen)
     up = Path(os.path.relpath(work, here)).as_posix() if workspace.around(here) == work else "."
     file = f"{work.resolve().name}/{progress.FILE}"
-    return replace(lay_out(rooms(book), kept, file, up, way), lost=lost)
+    return replace(lay_out(book, kept, file, up, way), lost=lost)
 
 
 def find_folder(folder: str | Path | None = None) -> Path:
@@ -283,85 +231,18 @@ def find_folder(folder: str | Path | None = None) -> Path:
     FileNotFoundError
         There is none.
     """
-    from ppobook import validation  # needs NumPy, which the site does without
-
-    given = Path("work") if folder is None else validation.path("folder", folder, "a folder of your copies")
+    given = Path("work") if folder is None else Path(folder).expanduser()
     work = workspace.around(Path.cwd()) if folder is None else None
     if work := work or workspace.around(given if (given / workspace.MEMORY).is_file() else given.resolve()):
         return work
-    kept = (place for place in (given, Path(), Path("..")) if (place / progress.FILE).exists())
-    if lost := next(kept, None):
-        raise FileNotFoundError(
-            f"folder must be a folder of your copies, got {str(lost.resolve())!r}, whose "
-            f"{workspace.MEMORY} is gone; `ppobook work --folder` makes it again, and keeps your work"
-        )
     raise FileNotFoundError(
         f"folder must be a folder of your copies, got {str(given)!r}, which is none; "
         "`ppobook work` makes one, and `ppobook progress --folder` looks into one of another name"
     )
 
 
-# --- from the book ------------------------------------------------------------------------------------------
-
-
-def rooms(book: Book) -> tuple[Room, ...]:
-    """The chapters of the book in reading order, with those of their exercises that have checks."""
-    return tuple(
-        Room(
-            f"{chapter.number} {chapter.title}",
-            chapter.file,
-            chapter.minutes,
-            tuple(
-                _task(task) for task in book.tasks.values() if task.chapter == chapter.number and task.checks
-            ),
-        )
-        for chapter in book.chapters.values()
-    )
-
-
-def _task(task: contents.Task, step: str = "") -> Task:
-    one = task.exercise
-    return Task(one.label, one.title, task.file, one.minutes, task.checks, step)
-
-
-def follow(book: Book, name: str) -> Way:
-    """A path through the book, for the desk.
-
-    Raises
-    ------
-    ValueError
-        There is none of this name.
-    """
-    path = paths.find(book, name)
-    readings, tasks = [], []
-    for step in path.steps:
-        for number in dict.fromkeys([*(section.chapter for section in step.read), *step.deeper]):
-            chapter = book.chapters[number]
-            part = [section for section in step.read if section.chapter == number]
-            took = sum(section.minutes for section in part)
-            readings.append(
-                Reading(
-                    f"{number} {chapter.title}",
-                    chapter.file,
-                    took + (chapter.deeper if number in step.deeper else 0),
-                    () if len(part) == len(chapter.sections) else tuple(section.title for section in part),
-                    step.title,
-                )
-            )
-        tasks += [_task(task, step.title) for task in step.tasks if task.checks]
-    others = sum(
-        step.other_minutes + sum(task.exercise.minutes for task in step.tasks if not task.checks)
-        for step in path.steps
-    )
-    steps = tuple(step.title for step in path.steps)
-    return Way(path.id, path.title, tuple(readings), tuple(tasks), steps, others)
-
-
-# --- from what was recorded ---------------------------------------------------------------------------------
-
-
-def lay_out(rooms: Sequence[Room], kept: Kept, file: str, up: str = "..", way: Way | None = None) -> Desk:
-    """The desk of a reader of these chapters, or of the path through them.
+def lay_out(book: Book, kept: Kept, file: str, up: str = "..", path: LearningPath | None = None) -> Desk:
+    """The desk of a reader of the book, or of a path through it.
 
     An exercise that was right once stays right. A chapter counts as read when a check of it was run; one
     without checks, or without any on the path, also when a check of a later chapter was, or when every
@@ -369,42 +250,68 @@ def lay_out(rooms: Sequence[Room], kept: Kept, file: str, up: str = "..", way: W
     """
     right = {one.check for one in kept.findings if one.kind == "right"}
     met = {one.check for one in kept.findings}
-    tasks = [task for room in rooms for task in room.tasks] if way is None else list(way.tasks)
+    checked = [task for task in book.tasks.values() if task.checks]
+    steps = {task.exercise.label: step.title for step in path.steps for task in step.tasks} if path else {}
+    tasks = [task for step in path.steps for task in step.tasks if task.checks] if path else checked
+    readings = list(_readings(book, path)) if path else []
     done = bool(tasks) and all(right.issuperset(task.checks) for task in tasks)
     rows: list[Row] = []
     later = False
-    for room in reversed(rooms):
-        own = [task for task in room.tasks if way is None or any(task.label == one.label for one in tasks)]
+    for chapter in reversed(book.chapters.values()):
+        here = [task for task in checked if task.chapter == chapter.number]
+        own = [task for task in here if task in tasks]
         open_tasks = [task for task in own if not right.issuperset(task.checks)]
-        begun = not met.isdisjoint(name for task in room.tasks for name in task.checks)
+        begun = not met.isdisjoint(name for task in here for name in task.checks)
         read = begun or (not own and (later or done))
         later = later or begun
-        length = room.minutes
-        if way is not None:
-            length = sum(one.minutes for one in way.readings if one.notebook == room.notebook)
+        length = chapter.minutes
+        if path is not None:
+            length = sum(minutes for _, one, minutes, _ in readings if one.number == chapter.number)
         row = Row(
-            title=room.title,
-            notebook=room.notebook,
+            title=_titled(chapter),
+            notebook=chapter.file,
             right=len(own) - len(open_tasks),
             tasks=len(own),
-            exercises=sum(task.minutes for task in open_tasks),
+            exercises=sum(task.exercise.minutes for task in open_tasks),
             reading=0.0 if read else length,
         )
-        if way is None or own or length:
+        if path is None or own or length:
             rows.insert(0, row)
-    following = list(_next(tasks, kept.findings, right))
+    following = tuple(_next(tasks, kept.findings, right, steps))
+    order = [step.title for step in path.steps] if path else []
+    # The unread text before the next exercises, or the rest of it at the end.
+    last = max((order.index(steps[task.exercise.label]) for task, _ in following if path), default=len(order))
+    unread = {row.notebook for row in rows if row.reading}
+    reading = (
+        (chapter, said)
+        for step, chapter, _, said in readings
+        if chapter.file in unread and order.index(step.title) <= last
+    )
     return Desk(
         rows=tuple(rows),
         mistakes=tuple(mistakes(kept.findings))[:MISTAKES],
-        next=tuple(following),
-        read=_next_reading(way, rows, following) if way else None,
+        next=following,
+        read=next(reading, None),
         best=progress.best(kept),
         broken=kept.broken,
         file=file,
         up=up,
         off=progress.off(),
-        way=way,
+        path=path,
     )
+
+
+def _readings(book: Book, path: LearningPath) -> Iterator[tuple[Step, Chapter, float, str]]:
+    """A path's readings, a chapter at a time: step, chapter, minutes, and what is read."""
+    for step in path.steps:
+        for number in dict.fromkeys([*(section.chapter for section in step.read), *step.deeper]):
+            chapter = book.chapters[number]
+            part = [section for section in step.read if section.chapter == number]
+            minutes = sum(section.minutes for section in part)
+            minutes += chapter.deeper if number in step.deeper else 0
+            whole = len(part) == len(chapter.sections)
+            said = "" if whole else "; ".join(f"“{section.title}”" for section in part)
+            yield step, chapter, minutes, f"{said or 'all of it'}, {span(minutes)} ({step.title})"
 
 
 def mistakes(findings: Iterable[Finding]) -> list[Met]:
@@ -424,7 +331,9 @@ def mistakes(findings: Iterable[Finding]) -> list[Met]:
     return [Met(number, said, tuple(checks[said])) for said, number in times.most_common()]
 
 
-def _next(tasks: Sequence[Task], findings: Sequence[Finding], right: set[str]) -> Iterator[tuple[Task, str]]:
+def _next(
+    tasks: Sequence[Task], findings: Sequence[Finding], right: set[str], steps: dict[str, str]
+) -> Iterator[tuple[Task, str]]:
     """The two that were tried last of those not right, and the first new exercise after the last tried."""
     order = list(dict.fromkeys(one.check for one in reversed(findings)))
     at = {name: position for position, task in enumerate(tasks) for name in task.checks}
@@ -436,16 +345,8 @@ def _next(tasks: Sequence[Task], findings: Sequence[Finding], right: set[str]) -
     turned = [*range(start, len(tasks)), *range(start)]
     new = (i for i in turned if i not in tried and not right.issuperset(tasks[i].checks))
     for position in [*new][:1]:
-        step = tasks[position].step
+        step = steps.get(tasks[position].exercise.label)
         yield tasks[position], "next on the path" + (f": {step}" if step else "")
-
-
-def _next_reading(way: Way, rows: Sequence[Row], following: Sequence[tuple[Task, str]]) -> Reading | None:
-    """Return the unread text before the next exercises, or the rest of it at the end."""
-    unread = {row.notebook for row in rows if row.reading}
-    last = max((way.steps.index(task.step) for task, _ in following), default=len(way.steps))
-    left = (one for one in way.readings if one.notebook in unread and way.steps.index(one.step) <= last)
-    return next(left, None)
 
 
 # --- in words -----------------------------------------------------------------------------------------------
@@ -462,15 +363,13 @@ def clock(seconds: float) -> str:
     return f"{int(seconds) // 60}:{int(seconds) % 60:02d}"
 
 
+def _titled(chapter: Chapter) -> str:
+    return f"{chapter.number} {chapter.title}"
+
+
 def _cells(row: Row) -> tuple[str, str, str]:
     right = f"{row.right} of {row.tasks}" if row.tasks else "–"
     return right, span(row.exercises) if row.exercises else "–", span(row.reading) if row.reading else "–"
-
-
-def _what(reading: Reading) -> str:
-    """Describe the reading of a step, as in "“The clip”; “The four cases”, 23 min (Theory)"."""
-    said = "; ".join(f"“{title}”" for title in reading.sections) or "all of it"
-    return f"{said}, {span(reading.minutes)} ({reading.step})"
 
 
 def _bests(best: dict[str, float]) -> str:

@@ -54,50 +54,23 @@ def formulas() -> tuple[Formula, ...]:
 
 
 def blank(check: str, source: str | Path | None = None) -> Blank:
-    """The blank of an exercise's part, as the book's exercises have it.
-
-    Raises
-    ------
-    FileNotFoundError
-        There is no book.
-    ValueError
-        No exercise has this part.
-    """
+    """The blank of an exercise's part, as the book's exercises have it."""
     for path in sorted((workspace.find_source(source) / "exercises").glob("*.ipynb")):
         if f'"solution:{check}"' not in path.read_text(encoding="utf-8"):
             continue
         notebook = tags.read(path)
         found = next(one for one in tags.parts(notebook) if (one.role, one.name) == ("solution", check))
         text = notebook["cells"][found.index]["source"]
-        try:
-            last = [node for node in ast.parse(text).body if isinstance(node, ast.FunctionDef)][-1]
-        except (SyntaxError, IndexError):
-            raise ValueError(
-                f"the blank of {check!r} must be a function, got something else in {path}; exercises are "
-                "solved in copies, which `ppobook work` makes"
-            ) from None
+        last = [node for node in ast.parse(text).body if isinstance(node, ast.FunctionDef)][-1]
         stop = last.body[-1].lineno - 1
-        if not isinstance(
-            last.body[-1], ast.Raise
-        ):  # solved in place: what stands below the docstring is hidden
-            stop = last.body[0].end_lineno or stop
         return Blank(last.name, "\n".join(text.splitlines()[last.lineno - 1 : stop]))
     raise ValueError(f"check must be the part of an exercise that has a blank, got {check!r}")
 
 
 class Drill:
-    """A round of the drill after another, for the notebook whose names `namespace` holds.
+    """A round of the drill after another, for the notebook whose names `namespace` holds: its globals().
 
-    Parameters
-    ----------
-    namespace : mapping
-        Where the reader's functions are found: globals(), in a notebook.
-    now : callable, optional
-        The clock, in seconds.
-    dice : random.Random, optional
-        What the order is drawn from.
-    source : path, optional
-        The book's folder; found by itself in a checkout.
+    `now` is the clock, in seconds; `dice` draws the order; `source` is the book's folder.
     """
 
     def __init__(
@@ -143,7 +116,7 @@ class Drill:
 
     def check(self) -> None:
         """Check what was written; where it is right, stop the clock and keep the time if it is the best."""
-        seconds = max(0.0, self._now() - self._began)
+        seconds = self._now() - self._began
         if self._asked is None:
             print("Nothing is asked for: run drill.next() first.")
             return
@@ -161,7 +134,7 @@ class Drill:
         self._times[formula.name] = seconds
         best = self._best.get(formula.name)
         self._best[formula.name] = min(seconds, seconds if best is None else best)
-        said = "" if best is None else f", your best {'was' if seconds < best else 'is'} {clock(best)}"
+        said = "" if best is None else f", your best was {clock(best)}"
         print(f"\n{formula.title}: {clock(seconds)}{said}.")
         self._keep(formula.name, seconds)
         if not self._left:

@@ -22,13 +22,6 @@ from ppobook.teaching import plans
 from ppobook.teaching.contents import REREADING, Book, Section, Task
 
 
-class UnknownPathError(ValueError):
-    """Error for an unknown path. A notebook shows its message, which lists the names, without a traceback."""
-
-    def _render_traceback_(self) -> list[str]:
-        return [str(self)]
-
-
 @dataclass(frozen=True)
 class Step:
     """A part of a path: what is read and done in it."""
@@ -107,15 +100,12 @@ def find(book: Book, name: str) -> LearningPath:
 
     Raises
     ------
-    UnknownPathError
-        There is none.
     ValueError
-        It names a section or an exercise that the book has not.
+        There is none, or it names a section or an exercise that the book has not.
     """
     if name not in names():
-        raise UnknownPathError(
-            f"path must be one of {', '.join(names())}, got {name!r}{did_you_mean(name, names())}"
-        )
+        hint = did_you_mean(name, names())
+        raise ValueError(f"path must be one of {', '.join(names())}, got {name!r}{hint}")
     if name.startswith("term-"):
         plan = plans.ready(book, int(name.removeprefix("term-")))
         weeks = (

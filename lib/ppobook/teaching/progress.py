@@ -18,9 +18,7 @@ import math
 import os
 import sys
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
@@ -29,17 +27,7 @@ from ppobook.teaching.workspace import around
 FILE = ".progress.jsonl"
 OFF = ("PPOBOOK_BUILD", "CI", "PYTEST_VERSION", "PYTEST_CURRENT_TEST")
 _NO = ("0", "false", "no", "off")
-_LATEST = 1e11  # seconds: some thousand years
 _LONGEST = 200  # characters of what a verdict names
-_FAR = 2**30  # bytes: where the lock on Windows lies
-_refused: set[Path] = set()  # files of which it was said that they can't be written to
-
-
-class ProgressError(OSError):
-    """The folder's record can't be read or removed: a notebook shows the message without a traceback."""
-
-    def _render_traceback_(self) -> list[str]:
-        return [str(self)]
 
 
 @dataclass(frozen=True)
@@ -101,73 +89,22 @@ def _set(name: str) -> str:
 
 
 def record(folder: Path, **entry: Any) -> None:
-    """Add a line to what the folder keeps.
+    """Add a line to what the folder keeps, in one call at the end of the file, so that two kernels can.
 
-    A line is written by one call at the end of the file, on Windows under a lock, so that two kernels can
-    record at once. It begins with the line break: after a line that was cut off, by a full disk for one, it
-    stands by itself. Where nothing can be written, a sentence says so, once.
+    It begins with the line break: after a line that was cut off, by a full disk for one, it stands by itself.
     """
     entry = {key: value[:_LONGEST] if isinstance(value, str) else value for key, value in entry.items()}
     line = "\n" + json.dumps({"at": round(time.time()), **entry})
-    # Without O_NONBLOCK a pipe of this name would wait for its reader, and with it the check.
-    flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | getattr(os, "O_NONBLOCK", 0)
-    try:
-        file = os.open(folder / FILE, flags | getattr(os, "O_BINARY", 0), 0o644)
-        try:
-            with _alone(file):
-                os.write(file, line.encode())
-        finally:
-            os.close(file)
-    except OSError as error:
-        if folder / FILE not in _refused:
-            _refused.add(folder / FILE)
-            print(f"(Not recorded: {folder / FILE} must be a file that can be written to, {error.strerror}.)")
-
-
-@contextmanager
-def _alone(file: int) -> Iterator[None]:
-    """On Windows, keep other processes from adding a line meanwhile.
-
-    There, to write at the end is to look for the end and then to write, and two could find the same one. What
-    is locked is a byte far behind the end: nobody could read a line whose bytes are locked.
-    """
-    if sys.platform != "win32":
-        yield
-        return
-    import msvcrt
-
-    locked = False
-    with suppress(OSError):  # some network drives have no locks
-        os.lseek(file, _FAR, os.SEEK_SET)
-        msvcrt.locking(file, msvcrt.LK_LOCK, 1)
-        locked = True
-    try:
-        yield
-    finally:
-        if locked:
-            os.lseek(file, _FAR, os.SEEK_SET)
-            msvcrt.locking(file, msvcrt.LK_UNLCK, 1)
+    with (folder / FILE).open("ab", buffering=0) as file:
+        file.write(line.encode())
 
 
 def read(folder: Path) -> Kept:
-    """Read the record of the folder; a line that is no record is left out and counted.
-
-    Raises
-    ------
-    ProgressError
-        There is something that can't be read.
-    """
+    """Read the record of the folder; a line that is no record is left out and counted."""
     try:
-        # A pipe of this name would wait for its writer.
-        if (folder / FILE).exists() and not (folder / FILE).is_file():
-            raise ProgressError(f"{folder / FILE} must be a file that can be read, and is no file")
         lines = (folder / FILE).read_bytes().splitlines()
     except FileNotFoundError:
         return Kept()
-    except ProgressError:
-        raise
-    except OSError as error:
-        raise ProgressError(f"{folder / FILE} must be a file that can be read ({error.strerror})") from None
     found = [_parsed(line) for line in lines if line.strip()]
     return Kept(
         findings=tuple(one for one in found if isinstance(one, Finding)),
@@ -180,47 +117,22 @@ def read(folder: Path) -> Kept:
 def _parsed(line: bytes) -> Finding | Time | Choice | None:
     try:
         entry = json.loads(line)
-        if entry.keys() == {"at", "check", "kind", "what"}:
-            words = (entry[key] for key in ("check", "kind", "what"))
-            return Finding(_number(entry["at"]), *map(_text, words))
-        if entry.keys() == {"at", "drill", "seconds"}:
-            return Time(_number(entry["at"]), _text(entry["drill"]), _number(entry["seconds"]))
-        if entry.keys() == {"at", "path"}:
-            return Choice(_number(entry["at"]), _text(entry["path"]))
-    except (ValueError, TypeError, AttributeError, OverflowError, RecursionError):
+        values: dict[str, Any] = {
+            key: float(value) if key in ("at", "seconds") else str(value) for key, value in entry.items()
+        }
+        for kind in (Finding, Time, Choice):
+            if {field.name for field in fields(kind)} == values.keys():
+                return kind(**values)
+    except (ValueError, TypeError, AttributeError):
         pass
     return None
 
 
-def _number(value: Any) -> float:
-    if isinstance(value, bool) or not 0 <= value < _LATEST:
-        raise ValueError
-    return float(value)
-
-
-def _text(value: Any) -> str:
-    if not isinstance(value, str):
-        raise TypeError
-    return "".join(character if character.isprintable() else " " for character in value)
-
-
 def clear(folder: Path) -> bool:
-    """Forget everything that the folder keeps; returns whether there was something.
-
-    Raises
-    ------
-    ProgressError
-        It can't be removed.
-    """
-    try:
-        (folder / FILE).unlink()
-    except FileNotFoundError:
-        return False
-    except OSError as error:
-        raise ProgressError(
-            f"{folder / FILE} must be a file that can be removed ({error.strerror})"
-        ) from None
-    return True
+    """Forget everything that the folder keeps; returns whether there was something."""
+    kept = (folder / FILE).exists()
+    (folder / FILE).unlink(missing_ok=True)
+    return kept
 
 
 def best(kept: Kept) -> dict[str, float]:

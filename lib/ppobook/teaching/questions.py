@@ -7,21 +7,19 @@ question with a reading list at the end; where none does, as a plain list whose 
 from __future__ import annotations
 
 import html
-import re
 from dataclasses import asdict, dataclass
-from importlib import resources
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import yaml
 
 from ppobook import _reads
+from ppobook.teaching.decks import inline
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from ppobook.teaching.figures import Figure
 
-_FOLDER: Final = resources.files("ppobook.teaching") / "quizzes"
+_FOLDER: Final = Path(__file__).with_name("quizzes")
 
 
 @dataclass(frozen=True)
@@ -64,14 +62,14 @@ class Quiz:
         """The quiz for a page without a script: answers are folded, and nothing marks the right option."""
         items: list[str] = []
         for question in self.questions:
-            options = "".join(f"<li>{_inline(option.text)}</li>" for option in question.options)
+            options = "".join(f"<li>{inline(option.text)}</li>" for option in question.options)
             remarks = "".join(
-                f"<li><strong>{'Right' if option.right else 'Not quite'}: {_inline(option.text)}.</strong> "
-                f"{_inline(option.because)}</li>"
+                f"<li><strong>{'Right' if option.right else 'Not quite'}: {inline(option.text)}.</strong> "
+                f"{inline(option.because)}</li>"
                 for option in question.options
             )
             items.append(
-                f"<li><p>{_inline(question.ask)}</p><ul>{options}</ul>"
+                f"<li><p>{inline(question.ask)}</p><ul>{options}</ul>"
                 f"<details><summary>Answer to question {len(items) + 1}</summary><ul>{remarks}</ul>"
                 f"<p>To read: {html.escape(self.sections[question.section])}.</p></details></li>"
             )
@@ -86,13 +84,7 @@ class Quiz:
 
 
 def quiz(name: str) -> Figure:
-    """The quiz of `quizzes/NAME.yml`, to stand as the last line of a code cell.
-
-    Raises
-    ------
-    ValueError
-        No such quiz, or an invalid one.
-    """
+    """The quiz of `quizzes/NAME.yml`, to stand as the last line of a code cell."""
     from ppobook.teaching.figures import Figure
 
     loaded = load_quiz(name)
@@ -105,53 +97,18 @@ def load_quiz(name: str) -> Quiz:
     Raises
     ------
     ValueError
-        No such quiz, or an invalid one: the message names the question.
+        No such quiz.
     """
-    files = {item.name.removesuffix(".yml"): item for item in _FOLDER.iterdir() if item.name.endswith(".yml")}
-    if not isinstance(name, str) or name not in files:
-        raise ValueError(f"name must be one of {', '.join(sorted(files))}, got {name!r}")
-    path: Path = _reads.note(str(files[name]))
-    return parse_quiz(yaml.safe_load(path.read_text(encoding="utf-8")), name)
-
-
-def parse_quiz(content: Any, name: str) -> Quiz:
-    """Make a `Quiz` from the content of its YAML file, and validate it."""
-    sections = dict(content["sections"])
+    if name not in names():
+        raise ValueError(f"name must be one of {', '.join(names())}, got {name!r}")
+    content = yaml.safe_load(_reads.note(_FOLDER / f"{name}.yml").read_text(encoding="utf-8"))
     questions = []
     for entry in content["questions"]:
-        where = f"quiz {name}, question {entry.get('id', '?')}"
-        unknown = set(entry) - {"id", "ask", "section", "options"}
-        if unknown:
-            raise ValueError(
-                f"{where} must have only the keys id, ask, section, options, got {sorted(unknown)}"
-            )
-        options = []
-        for option in entry["options"]:
-            unknown = set(option) - {"text", "because", "right", "section"}
-            if unknown:
-                raise ValueError(
-                    f"{where}: an option must have only the keys text, because, right, section, got "
-                    f"{sorted(unknown)}"
-                )
-            if not isinstance(option.get("text"), str) or not option["text"].strip():
-                raise ValueError(f"{where}: the text of an option must be a quoted string, got {option}")
-            if not str(option.get("because", "")).strip():
-                raise ValueError(f"{where}: because must say why option {option['text']!r} is right or wrong")
-            options.append(Option(**{"section": entry["section"], **option}))
-        if sum(option.right for option in options) != 1:
-            raise ValueError(
-                f"{where}: exactly one option must be right, got {sum(o.right for o in options)}"
-            )
-        for label in {entry["section"], *(option.section for option in options)} - set(sections):
-            raise ValueError(f"{where}: section must be one of {', '.join(sections)}, got {label!r}")
-        questions.append(Question(entry["id"], entry["ask"], entry["section"], tuple(options)))
-    return Quiz(name, content["chapter"], sections, tuple(questions))
+        options = (Option(**{"section": entry["section"], **option}) for option in entry.pop("options"))
+        questions.append(Question(**entry, options=tuple(options)))
+    return Quiz(name, content["chapter"], content["sections"], tuple(questions))
 
 
-def _inline(text: str) -> str:
-    """Escape a text for HTML; what stands between backticks becomes code, between asterisks emphasis."""
-    parts = []
-    for part in re.split(r"(`[^`]+`|\*[^*]+\*)", text):
-        tag = {"`": "code", "*": "em"}.get(part[:1] if len(part) > 2 and part[0] == part[-1] else "")
-        parts.append(f"<{tag}>{html.escape(part[1:-1])}</{tag}>" if tag else html.escape(part))
-    return "".join(parts)
+def names() -> list[str]:
+    """The names of all quizzes."""
+    return sorted(path.stem for path in _FOLDER.glob("*.yml"))

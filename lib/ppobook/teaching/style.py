@@ -49,25 +49,13 @@ def colour(name: str, variant: str = "light") -> str:
         advantage is positive or negative, "truth" for what is exact, or a neutral: "ink", "muted", "faint".
     variant : {"light", "text", "dark"}
         "text" is dark enough for letters on white; "dark" is for a dark ground.
-
-    Raises
-    ------
-    ValueError
-        An unknown name or variant.
     """
-    if not isinstance(name, str) or name not in palette:
-        raise ValueError(f"name must be one of {', '.join(palette)}, got {name!r}")
-    if variant not in ("light", "text", "dark"):
-        raise ValueError(f'variant must be "light", "text" or "dark", got {variant!r}')
     return palette[name][variant]
 
 
 def linestyle(policy: str) -> str:
     """Return the line style of a policy's curve: "new" is solid, "old" is dashed, "reference" is dotted."""
-    lines: Mapping[str, str] = _FILE["lines"]
-    if not isinstance(policy, str) or policy not in lines:
-        raise ValueError(f"policy must be one of {', '.join(lines)}, got {policy!r}")
-    return lines[policy]
+    return str(_FILE["lines"][policy])
 
 
 def settings() -> dict[str, Any]:
@@ -146,12 +134,9 @@ def seeds(
 
     Parameters
     ----------
-    ax : matplotlib axes
     x : shape (T,)
-        What runs along the axis, usually environment steps.
     curves : shape (S, T)
-        One row a seed. An entry may be NaN where a seed has no measurement; mean and interval are then those
-        of the seeds that have one.
+        One row a seed; NaN where a seed has no measurement.
     name : str
         Whose colour (see `colour`).
     label : str, optional
@@ -160,36 +145,14 @@ def seeds(
         The band. Left out, it is Student's t interval of the mean over seeds, `mean_interval(curves)`.
     policy : {"new", "old", "reference"}
         Line style of the mean.
-
-    Returns
-    -------
-    mean, band
-        The line of the mean and the band, to restyle or to remove.
-
-    Raises
-    ------
-    ValueError
-        Shapes that do not fit, no seed at all.
     """
-    from matplotlib.axes import Axes
+    import numpy as np
 
-    from ppobook import validation
-
-    validation.instance("ax", ax, Axes)
-    x, curves = validation.float64("x", x), validation.float64("curves", curves)
-    if label is not None and not isinstance(label, str):
-        raise TypeError(f"label must be a string, got {label!r}")
-    if curves.ndim != 2 or x.shape != curves.shape[1:] or curves.shape[0] == 0:
-        raise ValueError(
-            "curves must have shape (seeds, T) with at least one seed, and x shape (T,); "
-            f"got curves {curves.shape} and x {x.shape}"
-        )
+    curves = np.asarray(curves, dtype=np.float64)
     hue = colour(name)
     mean, low, high = mean_interval(curves)
     if interval is not None:
-        bounds = validation.float64("interval", interval)
-        validation.shape("interval", bounds, (2, *x.shape), "the low and the high end at each x")
-        low, high = bounds
+        low, high = interval  # type: ignore[assignment]
     for row in curves:
         ax.plot(x, row, color=hue, linewidth=0.7, alpha=0.45, zorder=2)
     band = ax.fill_between(x, low, high, color=hue, alpha=0.22, linewidth=0, zorder=1)
@@ -218,13 +181,7 @@ def mean_interval(
     import numpy as np
     from scipy import stats
 
-    from ppobook import validation
-
-    curves = validation.float64("curves", curves)
-    validation.last_axis("curves", curves, "what the rows are measured at")
-    level = validation.number("level", level, above=0)
-    if level >= 1:
-        raise ValueError(f"level must be strictly between 0 and 1, got {level!r}")
+    curves = np.asarray(curves, dtype=np.float64)
     present = np.isfinite(curves)
     n = present.sum(axis=0)
     filled = np.where(present, curves, 0.0)
@@ -240,20 +197,11 @@ def label_curves(ax: Axes, *, gap: float = 8.0) -> None:
 
     Call it last, when the limits of the axes are what they will be: names that would overlap are moved apart.
 
-    Parameters
-    ----------
-    ax : matplotlib axes
-    gap : float
-        Points between the end of a curve and its name.
+    `gap` is in points, between the end of a curve and its name.
     """
     import numpy as np
-    from matplotlib.axes import Axes
     from matplotlib.colors import to_hex
 
-    from ppobook import validation
-
-    validation.instance("ax", ax, Axes)
-    gap = validation.number("gap", gap)
     ax.figure.draw_without_rendering()  # type: ignore[union-attr]
     size = float(ax.xaxis.label.get_fontsize())
     pixels_a_point = ax.figure.dpi / 72

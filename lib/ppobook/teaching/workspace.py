@@ -17,6 +17,7 @@ import json
 import os
 import shlex
 import time
+from itertools import count
 from pathlib import Path
 
 from ppobook.run.files import atomic_write
@@ -36,14 +37,11 @@ def find_source(source: str | Path | None = None) -> Path:
         There is none; the message says where to get it.
     """
     if source is not None:
-        from ppobook import validation  # needs NumPy, which the site does without
-
-        source = validation.path("source", source, "the book's folder")
-        if not _is_book(source):
+        if not _is_book(Path(source)):
             raise FileNotFoundError(
                 f"source must be the book's folder, the one with book.yml, got {str(source)!r}"
             )
-        return source.resolve()
+        return Path(source).resolve()
     # In a checkout the package stands in lib/ppobook, three folders up from this file's own.
     for folder in (Path(__file__).resolve().parents[3], Path.cwd(), *Path.cwd().parents):
         if _is_book(folder):
@@ -70,43 +68,14 @@ def around(folder: Path) -> Path | None:
 def sync(folder: str | Path = "work", source: str | Path | None = None) -> list[Path]:
     """Copy each notebook of the book that is not in `folder` yet, and print what changed in the book.
 
-    An unchanged copy is replaced when the book's version has changed. A changed copy is kept.
-
-    Parameters
-    ----------
-    folder : path
-        The reader's folder; made if it isn't there.
-    source : path, optional
-        The book's folder; found by itself in a checkout.
-
-    Returns
-    -------
-    list of Path
-        The files that were written.
-
-    Raises
-    ------
-    FileNotFoundError, NotADirectoryError
-        There is no book to copy from, or the folder is a file.
-    ValueError
-        It is the book itself, or one of its own folders.
-    OSError
-        It is not writable.
+    An unchanged copy is replaced when the book's version has changed. A changed copy is kept. Returned are
+    the files that were written.
     """
     book, work = find_source(source), _copies(folder)
-    if work.exists() and not work.is_dir():
-        raise NotADirectoryError(f"folder must be a folder for your copies, got the file {str(work)!r}")
     if work.resolve() == book:
         raise ValueError(
             f"folder must be a folder for your copies, such as work, got the book's own, {str(work)!r}"
         )
-    if work.resolve().is_relative_to(book):
-        top = book / work.resolve().relative_to(book).parts[0]
-        if _holds_other_things(top) and not (work / MEMORY).exists():
-            raise ValueError(
-                "folder must be a folder for your copies, such as work, got one with the book's own "
-                f"files, {str(work)!r}"
-            )
     memory = _remember(work)
     new: list[str] = []
     fresher: list[str] = []
@@ -148,18 +117,9 @@ def sync(folder: str | Path = "work", source: str | Path | None = None) -> list[
     return [work / name for name in (*new, *fresher)]
 
 
-def _holds_other_things(folder: Path) -> bool:
-    """Return whether a folder has content, but none of a reader's copies."""
-    if not folder.is_dir() or not any(folder.iterdir()):
-        return False
-    return not ((folder / MEMORY).exists() or any((folder / one).is_dir() for one in FOLDERS))
-
-
 def _copies(folder: str | Path) -> Path:
     """The reader's folder. JupyterLab's terminals open inside of it, where `work` means the folder itself."""
-    from ppobook import validation  # as above
-
-    work = validation.path("folder", folder, "a folder for your copies")
+    work = Path(folder).expanduser()
     if work != Path("work") or work.exists():
         return work
     inside = around(Path.cwd())
@@ -187,12 +147,10 @@ def _version(path: Path) -> dict[str, str]:
 
 def _remember(work: Path) -> dict[str, dict[str, str]]:
     try:
-        memory = json.loads((work / MEMORY).read_text(encoding="utf-8"))
-    except (FileNotFoundError, NotADirectoryError):
+        memory: dict[str, dict[str, str]] = json.loads((work / MEMORY).read_text(encoding="utf-8"))
+    except FileNotFoundError:
         return {}
     except ValueError:
-        memory = None
-    if not isinstance(memory, dict) or not all(isinstance(entry, dict) for entry in memory.values()):
         # Without it, each copy that differs from the book counts as changed: nothing is lost.
         print(f"{work / MEMORY} is damaged and is written again; copies that differ from the book are kept.")
         return {}
@@ -204,11 +162,8 @@ def _memorise(work: Path, memory: dict[str, dict[str, str]]) -> None:
 
 
 def _write(path: Path, data: bytes) -> None:
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        atomic_write(path, data)
-    except OSError as error:
-        raise OSError(f"folder must be writable, got {str(path)!r} ({error.strerror})") from None
+    path.parent.mkdir(parents=True, exist_ok=True)
+    atomic_write(path, data)
 
 
 # --- starting over ------------------------------------------------------------------------------------------
@@ -217,22 +172,16 @@ def _write(path: Path, data: bytes) -> None:
 def reset(name: str, folder: str | Path = "work", source: str | Path | None = None) -> Path | None:
     """Reset one exercise, or one whole notebook, of the reader's copies to the book's version.
 
-    The copy is backed up in `folder/backups` first. Cells that the reader added are kept.
+    The copy is backed up in `folder/backups` first; returned is the backup, or None where there was no copy
+    yet. Cells that the reader added are kept.
 
     Parameters
     ----------
     name : str
         An exercise by its label ("best-baseline" or "ex-best-baseline"), one part of it by the name in its
         "not yet" message, or a notebook ("exercises/01_vanilla_policy_gradient").
-    folder : path
-        The reader's folder.
-    source : path, optional
-        The book's folder; found by itself in a checkout.
-
-    Returns
-    -------
-    Path or None
-        The backup; None where there was no copy yet.
+    folder, source : path
+        The reader's folder and the book's.
 
     Raises
     ------
@@ -240,8 +189,6 @@ def reset(name: str, folder: str | Path = "work", source: str | Path | None = No
         No exercise or notebook has this name, or several have, or the copy is not a valid notebook.
     FileNotFoundError
         There is no book to copy from, or no folder of copies.
-    OSError
-        The copy is not writable.
     """
     book, work = find_source(source), _copies(folder)
     file, only = _find(name, book)
@@ -249,11 +196,6 @@ def reset(name: str, folder: str | Path = "work", source: str | Path | None = No
         raise FileNotFoundError(
             f"folder must be the folder of your copies, got {str(work)!r}, which does not exist; "
             "`ppobook work` makes it"
-        )
-    if _holds_other_things(work):
-        raise FileNotFoundError(
-            f"folder must be the folder of your copies, got {str(work)!r}, which has none; "
-            "`ppobook work` makes them"
         )
     here, there = book / file, work / file
     if not there.exists():
@@ -291,8 +233,6 @@ def _reset_all(file: str, folder: str | Path) -> str:
 
 def _find(name: str, book: Path) -> tuple[str, list[Cell] | None]:
     """The notebook that a name means, and the cells to restore in it; None for all of them."""
-    if not isinstance(name, str):
-        raise TypeError(f"name must be an exercise or a notebook, got {name!r}")
     files = _notebooks(book)
     stem = name.removesuffix(".ipynb").rstrip("/")
     whole = [f for f in files if stem.endswith(f.removesuffix(".ipynb"))]
@@ -329,15 +269,13 @@ def _find(name: str, book: Path) -> tuple[str, list[Cell] | None]:
 
 
 def _backup(work: Path, file: str) -> Path:
-    stamp = time.strftime("%Y-%m-%d-%H%M%S")
     path = Path(file)
-    for number in range(1, 1000):
-        more = "" if number == 1 else f"-{number}"
-        backup = work / "backups" / path.parent / f"{path.stem}.{stamp}{more}.ipynb"
-        if not backup.exists():
-            _write(backup, (work / file).read_bytes())
-            return backup
-    raise FileExistsError(f"{work / 'backups'} has a thousand backups of this second.")
+    stem = f"{path.stem}.{time.strftime('%Y-%m-%d-%H%M%S')}"
+    names = (f"{stem}{f'-{number}' if number > 1 else ''}.ipynb" for number in count(1))
+    backups = (work / "backups" / path.parent / name for name in names)
+    backup = next(backup for backup in backups if not backup.exists())
+    _write(backup, (work / file).read_bytes())
+    return backup
 
 
 def _restore(mine: Notebook, book: Notebook, restored: list[Cell]) -> Notebook:

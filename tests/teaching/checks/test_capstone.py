@@ -72,12 +72,6 @@ def test_the_next_cell_gets_a_numpy_array(name: str, answer: Answer) -> None:
     assert (verdict.kind, verdict.name) == ("returned", "no NumPy array")
 
 
-def test_a_worked_example_that_fails_shows_what_went_in_and_what_should_come() -> None:
-    message = checks.run("capstone-gae", UNNAMED["capstone-gae"][0]).message
-    for part in ("rewards = [[1, 0, 2, 0, 1]", "gamma = 0.5", "and should be", "[[0.2, -2, 2.4, -4, 4]"):
-        assert part in message
-
-
 @pytest.mark.learning
 def test_ppo_written_otherwise_learns() -> None:
     train = training.Trainer()

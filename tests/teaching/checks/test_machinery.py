@@ -4,16 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import subprocess
 import sys
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
 
-from ppobook import _reads
 from ppobook.teaching import check, checks
 from ppobook.teaching.checks import Mistake, Stop, either, probes, recognise
 from ppobook.teaching.checks.probes import agrees, random_problems
@@ -47,30 +44,8 @@ def test_a_result_in_place_of_the_function_is_refused() -> None:
         check("pg-loss", torch.zeros(3))  # type: ignore[arg-type]
 
 
-def test_a_wrong_number_of_arguments_is_told() -> None:
-    verdict = checks.run("reward-to-go", lambda rewards, gamma: rewards)
-    assert verdict.kind == "raised"
-    assert "positional arguments" in " ".join(verdict.message.split())
-    assert "It was called with (a tensor of shape [1, 7]" in verdict.message
-
-
 def test_an_answer_that_exits_is_told() -> None:
-    verdict = checks.run("reward-to-go", lambda *args: sys.exit(0))
-    assert verdict.kind == "raised"
-    assert "SystemExit" in verdict.message
-
-
-def test_of_a_long_exception_the_ends_are_shown() -> None:
-    rows = "\n".join(f"row {k}" for k in range(250))
-
-    def stumbling(*args: Any) -> Any:
-        raise ValueError(f"what is wrong:\n{rows}")
-
-    message = checks.run("reward-to-go", stumbling).message
-    assert "ValueError: what is wrong:" in message
-    assert "row 249" in message
-    assert "(245 more lines)" in message
-    assert len(message.splitlines()) < 20
+    assert "SystemExit" in checks.run("reward-to-go", lambda *args: sys.exit(0)).message
 
 
 def test_an_endless_loop_is_stopped(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -84,33 +59,16 @@ def test_an_endless_loop_is_stopped(monkeypatch: pytest.MonkeyPatch) -> None:
     assert checks.run("softmax-score", endless).kind == "slow"
 
 
-def test_the_machinery_loads_no_torch() -> None:
-    code = "import sys; from ppobook.teaching import check; assert 'torch' not in sys.modules"
-    subprocess.run([sys.executable, "-c", code], check=True)
-
-
 # --- what checks are written with
-
-
-class Partial:
-    def __call__(self, *args: Any) -> Any:
-        return self.stumble(args)
-
-    def stumble(self, args: Any) -> Any:
-        return len(args) + undefined_name  # noqa: F821
 
 
 def stumbling(more: int, *args: Any) -> Any:
     return len(args) + undefined_name  # noqa: F821
 
 
-@pytest.mark.parametrize(
-    "answer",
-    [functools.partial(stumbling, 1), functools.partial(functools.partial(stumbling), 1), Partial()],
-    ids=["partial", "partial of a partial", "callable object"],
-)
-def test_the_line_that_failed_is_shown_for_whatever_can_be_called(answer: Any) -> None:
-    assert "len(args) + undefined_name" in checks.run("softmax-score", answer).message
+def test_the_line_that_failed_is_shown_for_whatever_can_be_called() -> None:
+    for answer in (functools.partial(stumbling, 1), type("Answer", (), {"__call__": stumbling})()):
+        assert "len(args) + undefined_name" in checks.run("softmax-score", answer).message
 
 
 def doubled(x: Any) -> Any:
@@ -144,24 +102,6 @@ def test_an_argument_that_is_changed_in_place_is_named_and_spoils_no_other_call(
     assert float(value[0]) == 1
 
 
-def test_a_number_is_pythons_own_and_a_leaf_stays_itself() -> None:
-    seen = checks.Answer("toy", lambda *args: args)(
-        np.float64(0.5), np.bool_(True), leaf := probes.leaf([1.0])
-    )
-    assert [type(one) for one in seen[:2]] == [float, bool]
-    assert seen[2] is leaf
-
-
-def test_a_result_is_read_in_any_dtype() -> None:
-    for dtype in (torch.bfloat16, torch.float64, torch.int32, torch.bool):
-        assert checks.as_array(torch.ones(2, dtype=dtype), (2,)).tolist() == [1, 1]
-
-
-def test_the_messages_count_as_something_that_outputs_depend_on() -> None:
-    checks.run("softmax-score", lambda *args: None)
-    assert {Path(path).name for path in _reads.paths} >= {"common.toml"}
-
-
 def test_a_row_of_a_table_is_an_output_several_outputs_or_a_finding() -> None:
     def name(seen: Any, table: dict[str, Any]) -> str:
         return next((mistake.name for mistake in recognise(seen, table)), "")
@@ -173,14 +113,6 @@ def test_a_row_of_a_table_is_an_output_several_outputs_or_a_finding() -> None:
     assert name(seen, {"a bool": False, "all alike": 1.0}) == ""
     assert name(np.ones((2, 3)), {"all alike": 1.0}) == "all alike"
     assert name([np.ones(2), np.zeros(3)], {"x": [1.0, 1.0], "y": [1.0, [0, 0, 0]]}) == "y"
-
-
-def test_a_message_names_what_it_was_given() -> None:
-    row = {"seen": "{share:.0%} of {got}, first {got[0]}, of {kind}; {many}", "think": "why?"}
-    values = {"share": 0.123, "got": np.array([1 / 3, 2.0]), "kind": "each", "many": [np.ones(1), 2.0]}
-    seen, think, section = Mistake("x", **values).message(row, "sec-a")
-    assert (seen, think, section) == ("12% of [0.333, 2], first 0.333, of each; [[1], 2]", "why?", "sec-a")
-    assert Mistake("x", **values).message(row | {"section": "sec-b"}, "sec-a")[2] == "sec-b"
 
 
 def _draw(rng: np.random.Generator) -> dict[str, Any]:
@@ -273,46 +205,7 @@ def test_a_property_that_failed_once_has_no_tick(monkeypatch: pytest.MonkeyPatch
     assert "✓ it agrees" in verdict_of(monkeypatch, sum_, *2 * [checks.Property(same, True)]).message
 
 
-def test_what_is_right_and_not_all_there_is_not_called_wrong(monkeypatch: pytest.MonkeyPatch) -> None:
-    def part(answer: Any) -> Any:
-        yield checks.Property("A", True)
-        raise Stop("so far", "1 of 2", "A✓ B–", "✓ A: a fault")
-
-    entry = checks._Entry(part, "sec-here", checks.Chapter(9, "A chapter", {"sec-here": "Here"}), {})
-    monkeypatch.setattr(checks, "_entry", lambda name: entry)
-    verdict = checks.run("toy", lambda: None)
-    assert verdict.message.splitlines() == ["✓ Right so far: 1 of 2", "  A✓ B–", "  ✓ A: a fault"]
-    assert not verdict.right
-    with pytest.raises(checks.NotYet, match="Right so far: 1 of 2"):
-        check("toy", lambda: None)
-
-
-@pytest.mark.parametrize(
-    ("value", "shown"),
-    [
-        (3000.0, "3000"),
-        (1234.567, "1234.57"),
-        (-4500.0, "-4500"),
-        (123.4, "123"),
-        (0.12345, "0.123"),
-        (7, "7"),
-    ],
-)
-def test_a_number_is_shown_as_a_reader_would_write_it(value: float, shown: str) -> None:
-    assert checks.numbers(value) == shown
-    assert checks.numbers([value, 2e7, np.nan, 0.0]) == f"[{shown}, 2e+07, nan, 0]"
-
-
-def test_numbers_are_shown_where_the_first_property_has_none(monkeypatch: pytest.MonkeyPatch) -> None:
-    bare, with_numbers = checks.Property("bare", False), checks.Property("numbers", False, "it is 4")
-    assert "✗ numbers — it is 4" in verdict_of(monkeypatch, bare, with_numbers).message
-
-
-def test_a_mistake_is_told_from_the_data(monkeypatch: pytest.MonkeyPatch) -> None:
-    verdict = verdict_of(monkeypatch, checks.Property("never seen", False), Mistake("a mistake", got=1 / 3))
-    assert verdict.message.splitlines() == [
-        "✗ Not right: a mistake",
-        "  Seen: it is 0.333.",
-        "  Think: why?",
-        "  Read: chapter 9, A chapter, “There” (sec-there).",
-    ]
+def test_a_number_is_shown_as_a_reader_would_write_it() -> None:
+    shown = {3000.0: "3000", 1234.567: "1234.57", 0.12345: "0.123", 2e7: "2e+07", 0.0: "0"}
+    assert [checks.numbers(value) for value in shown] == [*shown.values()]
+    assert checks.numbers([1 / 3, np.nan]) == "[0.333, nan]"

@@ -2,8 +2,6 @@
 
     from ppobook.teaching import figures
     figures.baseline()
-    figures.clip_explorer()
-    figures.trust_region_step()
     figures.film(games)
 
 To add one: `NAME.js` beside this file (an ES module in anywidget's form that imports nothing, see `kit.js`),
@@ -69,43 +67,27 @@ __all__ = [
     "trust_region_step",
 ]
 
-_HOME = {
-    "METHODS": "_simplex",
-    "ClipSample": "_clip",
-    "GaeError": "_sweep",
-    "LossBatch": "_parts",
-    "PairMoved": "_pair",
-    "SimplexStep": "_simplex",
-    "baseline": "_baseline",
-    "best_baseline": "_baseline",
-    "beta_explorer": "_beta",
-    "clip_explorer": "_clip",
-    "clip_sample": "_clip",
-    "dpo_pair": "_pair",
-    "drawn_film": "_drawn",
-    "entropy_collapse": "_entropy",
-    "entropy_runs": "_entropy",
-    "film": "_film",
-    "gae_error": "_sweep",
-    "gae_explorer": "_gae",
-    "lag_explorer": "_lag",
-    "lambda_sweep": "_sweep",
-    "loss_batch": "_parts",
-    "loss_parts": "_parts",
-    "measured_maps": "_maps",
-    "pair_moved": "_pair",
-    "simplex_step": "_simplex",
-    "single_pull": "_baseline",
-    "token_ratios": "_tokens",
-    "trust_region_step": "_simplex",
+# Where each is, to be imported when it is first used.
+_NAMES = {
+    "_baseline": ("baseline", "best_baseline", "single_pull"),
+    "_beta": ("beta_explorer",),
+    "_clip": ("ClipSample", "clip_explorer", "clip_sample"),
+    "_drawn": ("drawn_film",),
+    "_entropy": ("entropy_collapse", "entropy_runs"),
+    "_film": ("film",),
+    "_gae": ("gae_explorer",),
+    "_lag": ("lag_explorer",),
+    "_maps": ("measured_maps",),
+    "_pair": ("PairMoved", "dpo_pair", "pair_moved"),
+    "_parts": ("LossBatch", "loss_batch", "loss_parts"),
+    "_simplex": ("METHODS", "SimplexStep", "simplex_step", "trust_region_step"),
+    "_sweep": ("GaeError", "gae_error", "lambda_sweep"),
+    "_tokens": ("token_ratios",),
 }
+_HOME = {name: module for module, names in _NAMES.items() for name in names}
 
 
 def __getattr__(name: str) -> Any:
     if name not in _HOME:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     return getattr(import_module(f"{__name__}.{_HOME[name]}"), name)
-
-
-def __dir__() -> list[str]:
-    return sorted(__all__)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ppobook.teaching import style
-from ppobook.teaching.figures._figure import Figure
+from ppobook.teaching.figures._figure import Figure, annotate, arrow
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -34,10 +34,8 @@ def single_pull(
 
     Parameters
     ----------
-    probs : shape (K,)
-        π, positive.
-    rewards : shape (K,)
-        What each arm pays, always the same.
+    probs, rewards : shape (K,)
+        π, and what each arm pays, always the same.
     baseline : float
         b, in the unit of the rewards.
 
@@ -78,8 +76,6 @@ def baseline(
     probs: Sequence[float] = (0.2, 0.3, 0.5),
     rewards: Sequence[float] = (11.0, 10.0, 9.0),
     baseline: float = 0.0,
-    *,
-    seed: int = 0,
 ) -> Figure:
     """Slide the baseline: the estimates of a single pull shrink or grow, and their mean stays.
 
@@ -89,13 +85,6 @@ def baseline(
         A bandit with three arms, since the three estimates then lie in a plane that can be drawn.
     baseline : float
         Where the slider starts.
-    seed : int
-        Of the pulls that the reader asks for.
-
-    Returns
-    -------
-    Figure
-        To stand as the last line of a code cell.
     """
     probs, rewards = (x.tolist() for x in _bandit(probs, rewards))
     listed = ", ".join(f"{reward:g}" for reward in rewards[:-1]) + f" and {rewards[-1]:g}"
@@ -114,8 +103,8 @@ def baseline(
         distance against the baseline has its lowest point, {best_spread:.2f}, at {first["best"]:.2f}. The
         exact gradient is the same for every baseline.
     """
-    state = {"baseline": baseline, "bandit": 0, "bandits": bandits, "seed": seed, "pulls": 20, "learners": 40}
-    return Figure("baseline", state, alt=alt, still=lambda: _still(first))
+    state = {"baseline": baseline, "bandit": 0, "bandits": bandits, "seed": 0, "pulls": 20, "learners": 40}
+    return Figure("baseline", state, alt=alt, height=6.2, still=lambda picture: _still(picture, first))
 
 
 def _bandit(probs: ArrayLike, rewards: ArrayLike) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
@@ -149,10 +138,7 @@ _ANGLES = np.deg2rad([90.0, -30.0, 210.0])
 _PLANE = np.sqrt(2 / 3) * np.stack([np.cos(_ANGLES), np.sin(_ANGLES)])
 
 
-def _still(bandit: dict[str, Any]) -> Picture:
-    from matplotlib.figure import Figure as Picture
-
-    picture = Picture(figsize=(style.WIDTH, 6.2))
+def _still(picture: Picture, bandit: dict[str, Any]) -> None:
     axes = picture.subplot_mosaic([["none", "expected"], ["curve", "curve"]], height_ratios=[1.25, 1])
     _draw_plane(axes["none"], bandit, 0.0)
     _draw_plane(axes["expected"], bandit, bandit["expected"])
@@ -160,21 +146,12 @@ def _still(bandit: dict[str, Any]) -> Picture:
     ax = axes["curve"]
     ax.plot(bandit["grid"], bandit["spread"], color=style.colour("vanilla"))
     for b in (0.0, bandit["expected"]):
-        ax.plot(
-            b, single_pull(bandit["probs"], bandit["rewards"], b)[2], "o", ms=9, color=style.colour("vanilla")
-        )
+        spread = single_pull(bandit["probs"], bandit["rewards"], b)[2]
+        ax.plot(b, spread, "o", ms=9, color=style.colour("vanilla"))
     ax.axvline(bandit["expected"], color=style.colour("muted"), lw=1, ls=":")
-    ax.annotate(
-        "expected reward",
-        (bandit["expected"], ax.get_ylim()[1]),
-        xytext=(5, -4),
-        textcoords="offset points",
-        va="top",
-        fontsize=12,
-    )
+    annotate(ax, "expected reward", (bandit["expected"], ax.get_ylim()[1]), (5, -4), va="top")
     ax.set(xlabel="baseline", ylim=(0, None), xlim=bandit["range"])
     ax.set_title("how far one pull's estimate lies from the exact gradient", fontsize=13)
-    return picture
 
 
 def _draw_plane(ax: Axes, bandit: dict[str, Any], b: float) -> None:
@@ -185,41 +162,18 @@ def _draw_plane(ax: Axes, bandit: dict[str, Any], b: float) -> None:
     )
     centre = _PLANE @ mean
     ring = np.linspace(0, 2 * np.pi, 200)
-    ax.fill(
-        centre[0] + spread * np.cos(ring),
-        centre[1] + spread * np.sin(ring),
-        color=style.colour("vanilla"),
-        alpha=0.18,
-        lw=0,
-    )
+    x, y = centre[0] + spread * np.cos(ring), centre[1] + spread * np.sin(ring)
+    ax.fill(x, y, color=style.colour("vanilla"), alpha=0.18, lw=0)
     for arm, estimate in enumerate(estimates):
         kind = "good" if bandit["rewards"][arm] > b else "bad"
         # A short arrow gets a small head, or nothing of it would be seen but the head.
         head = 14 * min(1.0, float(np.linalg.norm(estimate)) / (0.25 * reach))
-        ax.annotate(
-            "",
-            _PLANE @ estimate,
-            (0, 0),
-            arrowprops={
-                "arrowstyle": "-|>",
-                "color": style.colour(kind),
-                "lw": 2.4 if head == 14 else 1.6,
-                "shrinkA": 0,
-                "shrinkB": 0,
-                "mutation_scale": head,
-            },
-        )
+        lw = 2.4 if head == 14 else 1.6
+        arrow(ax, _PLANE @ estimate, style.colour(kind), lw, mutation_scale=head)
         direction = _PLANE[:, arm] / np.linalg.norm(_PLANE[:, arm])
         ax.plot(*np.outer(direction, [0, reach]), color=style.colour("faint"), lw=1, zorder=0)
-        ax.text(
-            direction[0] * reach * 1.16,
-            direction[1] * reach * 1.16,
-            f"arm {arm + 1}",
-            ha="center",
-            va="center",
-            fontsize=12,
-            zorder=5,
-        )
+        x, y = direction * reach * 1.16
+        ax.text(x, y, f"arm {arm + 1}", ha="center", va="center", fontsize=12, zorder=5)
     ax.plot(*centre, "o", color=style.colour("truth"), ms=6, mec="white", zorder=6)
     ax.set(xlim=(-1.3 * reach, 1.3 * reach), ylim=(-0.95 * reach, 1.35 * reach), aspect="equal")
     ax.set_title(f"baseline {b:.3g}: strays by {spread:.2f}", fontsize=13)

@@ -11,7 +11,7 @@ import numpy as np
 from ppobook import _reads
 from ppobook.experiments import results, results_folder
 from ppobook.teaching import style
-from ppobook.teaching.figures._figure import Figure
+from ppobook.teaching.figures._figure import Figure, packed
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -23,24 +23,13 @@ _POOLINGS = {"last": "the last token", "sum": "all tokens, and adds up"}
 _COLUMNS = {"kl": 2, "proxy": 2, "gold": 2, "held_out": 2, "length": 1, "ended": 3}
 
 
-def beta_explorer(kl_coef: float = 0.0, *, pooling: str = "last") -> Figure:
+def beta_explorer() -> Figure:
     """Move β: reward and gold of ten seeds against the distance from the reference, and texts from there.
 
     The runs are recorded ones of PPO in the tiny language world. The last place of the slider is the policy
     after SFT, where an endless β would end.
-
-    Parameters
-    ----------
-    kl_coef : one of 0, 0.03, 0.1, 0.3, 1
-        β, where its slider starts.
-    pooling : "last" or "sum"
-        What the reward models read.
-
-    Returns
-    -------
-    Figure
-        To stand as the last line of a code cell.
     """
+    kl_coef, pooling = 0.0, "last"  # that are shown at first
     runs = results(_RECORD).sort_values(["pooling", "kl_coef", "update", "seed"])
     betas = sorted(runs["kl_coef"].unique().tolist())
     texts = _texts()
@@ -68,7 +57,7 @@ def beta_explorer(kl_coef: float = 0.0, *, pooling: str = "last") -> Figure:
                 "words": words,
                 # [β][update], each a text: the numbers of ten seeds, column after column.
                 "runs": [
-                    [_packed(look) for _, look in one.groupby("update")]
+                    [packed(look, _COLUMNS) for _, look in one.groupby("update")]
                     for _, one in runs[runs["pooling"] == name].groupby("kl_coef")
                 ],
                 # [β, and SFT]: what was written.
@@ -77,7 +66,13 @@ def beta_explorer(kl_coef: float = 0.0, *, pooling: str = "last") -> Figure:
             for name, words in _POOLINGS.items()
         ],
     }
-    return Figure("beta", state, alt=alt, still=lambda: _still(runs, written, pooling, kl_coef))
+    return Figure(
+        "beta",
+        state,
+        alt=alt,
+        height=4.9,
+        still=lambda picture: _still(picture, runs, written, pooling, kl_coef),
+    )
 
 
 def _texts() -> dict[tuple[str, float | None], list[dict[str, Any]]]:
@@ -96,15 +91,9 @@ def _texts() -> dict[tuple[str, float | None], list[dict[str, Any]]]:
     return found
 
 
-def _packed(look: pd.DataFrame) -> str:
-    """Ten seeds after some update in one text: a notebook would give each number a line of its own."""
-    return "/".join(" ".join(f"{x:.{digits}f}" for x in look[column]) for column, digits in _COLUMNS.items())
-
-
-def _still(runs: pd.DataFrame, written: list[dict[str, Any]], pooling: str, kl_coef: float) -> Picture:
-    from matplotlib.figure import Figure as Picture
-
-    picture = Picture(figsize=(style.WIDTH, 4.9))
+def _still(
+    picture: Picture, runs: pd.DataFrame, written: list[dict[str, Any]], pooling: str, kl_coef: float
+) -> None:
     graphs, words = picture.subfigures(2, 1, squeeze=False, height_ratios=[3, 2]).ravel()
     for ax, column, title in zip(
         graphs.subplots(1, 2), ("proxy", "gold"), ("the reward model's", "gold"), strict=True
@@ -126,4 +115,3 @@ def _still(runs: pd.DataFrame, written: list[dict[str, Any]], pooling: str, kl_c
     for one in written[:2]:
         lines += textwrap.wrap(f"{one['prompt']} {one['text']}", 60, subsequent_indent="    ")
     words.text(0.02, 0.95, "\n".join(lines), fontsize=12, va="top", linespacing=1.5)
-    return picture

@@ -11,7 +11,7 @@ import torch
 from ppobook.diagnostics import clip_range, ratios
 from ppobook.objectives import clipped_surrogate_loss, surrogate_loss
 from ppobook.teaching import style
-from ppobook.teaching.figures._figure import Figure
+from ppobook.teaching.figures._figure import Figure, annotate
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -22,49 +22,20 @@ _RANGES = {"ratio": (0.05, 2.5, 0.01), "advantage": (-2.0, 2.0, 0.1), "clip_eps"
 
 
 class ClipSample(NamedTuple):
-    """The result of `clip_sample`.
+    """The result of `clip_sample`."""
 
-    Attributes
-    ----------
-    surrogate : float
-        r A.
-    clipped : float
-        clip(r, 1 − ε, 1 + ε) A.
-    objective : float
-        The smaller of the two.
-    slope : float or None
-        d objective / d r. None at the knee, where it is A on one side and 0 on the other.
-    clip_fraction : int
-        1 where r lies outside the box, |r − 1| > ε: what this sample adds to the mean of that name.
-    flat_fraction : int
-        1 where the clip took the gradient: r past the box on the side to which A pushes it.
-    """
-
-    surrogate: float
-    clipped: float
-    objective: float
-    slope: float | None
-    clip_fraction: int
-    flat_fraction: int
+    surrogate: float  # r A
+    clipped: float  # clip(r, 1 − ε, 1 + ε) A
+    objective: float  # the smaller of the two
+    slope: float | None  # d objective / d r; None at the knee, where it is A on one side and 0 on the other
+    clip_fraction: int  # 1 where r lies outside the box, |r − 1| > ε
+    flat_fraction: int  # 1 where the clip took the gradient: r past the box on the side to which A pushes it
 
 
 def clip_sample(ratio: float, advantage: float, clip_eps: float = 0.2) -> ClipSample:
     """The clipped surrogate of a single sample, as the library's losses and diagnostics have it.
 
-        min( r A, clip(r, 1 − ε, 1 + ε) A )
-
-    Parameters
-    ----------
-    ratio : float above 0
-        r, the new policy's probability of the action over the old one's.
-    advantage : float
-        A.
-    clip_eps : float above 0
-        ε.
-
-    Returns
-    -------
-    ClipSample
+    min( r A, clip(r, 1 − ε, 1 + ε) A )
     """
     low, high = clip_range(clip_eps, None)
     # The ends of the box belong to it, and rounding must not put a ratio of 1.2 outside of 1 + 0.2.
@@ -96,17 +67,8 @@ def clip_explorer(ratio: float = 1.3, advantage: float = 1.0, clip_eps: float = 
 
     Parameters
     ----------
-    ratio : float from 0.05 to 2.5
-        Where the slider of r starts.
-    advantage : float from −2 to 2
-        Where the slider of A starts.
-    clip_eps : float from 0.05 to 0.5
-        Where the slider of ε starts.
-
-    Returns
-    -------
-    Figure
-        To stand as the last line of a code cell.
+    ratio, advantage, clip_eps : float from 0.05 to 2.5, from −2 to 2, from 0.05 to 0.5
+        Where the sliders start.
     """
     start = {"ratio": ratio, "advantage": advantage, "clip_eps": clip_eps}
     sample = clip_sample(**start)
@@ -132,7 +94,7 @@ def clip_explorer(ratio: float = 1.3, advantage: float = 1.0, clip_eps: float = 
             name: value if value is None else round(value, 9) for name, value in sample._asdict().items()
         },
     }
-    return Figure("clip", state, alt=alt, still=lambda: _still(start, size))
+    return Figure("clip", state, alt=alt, height=3.7, still=lambda picture: _still(picture, start, size))
 
 
 def _counts(sample: ClipSample) -> str:
@@ -143,17 +105,13 @@ def _counts(sample: ClipSample) -> str:
     return "counts to neither clip_fraction nor flat_fraction"
 
 
-def _still(start: dict[str, float], size: float) -> Picture:
-    from matplotlib.figure import Figure as Picture
-
-    picture = Picture(figsize=(style.WIDTH, 3.7))
+def _still(picture: Picture, start: dict[str, float], size: float) -> None:
     good, bad = picture.subplots(1, 2)
     for ax, kind, a in ((good, "good", size), (bad, "bad", -size)):
         here = start["ratio"] if (a > 0) == (start["advantage"] >= 0) else None
         _draw(ax, kind, a, start["clip_eps"], here)
     good.set_title(f"good action, A = {size:g}", fontsize=13)
     bad.set_title(f"bad action, A = −{size:g}", fontsize=13)
-    return picture
 
 
 def _draw(ax: Axes, kind: str, a: float, eps: float, here: float | None) -> None:
@@ -164,21 +122,17 @@ def _draw(ax: Axes, kind: str, a: float, eps: float, here: float | None) -> None
     ax.plot(r, r * a, color=style.colour("muted"), lw=1.3)
     ax.plot(r, np.clip(r, low, high) * a, color=style.colour("muted"), lw=1.3)
     ax.plot(r, objective, color=style.colour(kind), lw=4.5, solid_joinstyle="round")
-    text: dict[str, Any] = {"fontsize": 12, "textcoords": "offset points"}
+    bold: dict[str, Any] = {"ha": "right", "weight": "bold", "color": style.colour(kind, "text")}
     if a > 0:
-        ax.annotate("r A", (1.9, 1.9 * a), xytext=(-5, 4), ha="right", **text)
-        ax.annotate("clip(r) A", (0.05, low * a), xytext=(2, 5), **text)
-        ax.annotate("min", (2.5, high * a), xytext=(-2, -17), ha="right", weight="bold",
-                    color=style.colour(kind, "text"), **text)  # fmt: skip
+        annotate(ax, "r A", (1.9, 1.9 * a), (-5, 4), ha="right")
+        annotate(ax, "clip(r) A", (0.05, low * a), (2, 5))
+        annotate(ax, "min", (2.5, high * a), (-2, -17), **bold)
     else:
-        ax.annotate("r A", (0.3, 0.3 * a), xytext=(6, 4), **text)
-        ax.annotate("clip(r) A", (2.5, high * a), xytext=(-2, 6), ha="right", **text)
-        ax.annotate("min", (1.75, 1.75 * a), xytext=(-6, -14), ha="right", weight="bold",
-                    color=style.colour(kind, "text"), **text)  # fmt: skip
+        annotate(ax, "r A", (0.3, 0.3 * a), (6, 4))
+        annotate(ax, "clip(r) A", (2.5, high * a), (-2, 6), ha="right")
+        annotate(ax, "min", (1.75, 1.75 * a), (-6, -14), **bold)
     if here is not None:
-        y = clip_sample(here, a, eps).objective
-        ax.plot(
-            min(here, 2.2), y, "o", ms=10, color=style.colour(kind), mec=style.colour("ink"), mew=2, zorder=5
-        )
+        spot = min(here, 2.2), clip_sample(here, a, eps).objective
+        ax.plot(*spot, "o", ms=10, color=style.colour(kind), mec=style.colour("ink"), mew=2, zorder=5)
     ax.set(xlabel="ratio r", xlim=(0, 2.5), ylim=(-0.2 * a, 2.6 * a) if a > 0 else (2.6 * a, -0.2 * a))
     ax.set_xticks([0, 0.5, 1, 1.5, 2, 2.5])

@@ -40,11 +40,6 @@ def drawn_film(
         Pictures a second.
     ends : mapping of str to str, optional
         What to say of an episode when it is over.
-
-    Returns
-    -------
-    Figure
-        To stand as the last line of a code cell.
     """
     below = _lines(ground)
     shown: list[dict[str, Any]] = []
@@ -60,19 +55,23 @@ def drawn_film(
         "frame": frame,
         "rate": rate,
     }
-    return Figure("drawn", state, alt=alt, still=lambda: _still(shown, below, frame))
+    left, bottom, right, top = frame
+    height = (style.WIDTH * (top - bottom) / (right - left) + 0.45) * len(shown)
+    return Figure(
+        "drawn",
+        state,
+        alt=alt,
+        height=round(96 * height) / 96,
+        still=lambda picture: _still(picture, shown, below, frame),
+    )
 
 
 def _lines(lines: ArrayLike) -> np.ndarray:
     return np.asarray(lines, dtype=np.float64).round(2)
 
 
-def _still(episodes: list[dict[str, Any]], ground: np.ndarray, frame: list[float]) -> Picture:
-    from matplotlib.figure import Figure as Picture
-
+def _still(picture: Picture, episodes: list[dict[str, Any]], ground: np.ndarray, frame: list[float]) -> None:
     left, bottom, right, top = frame
-    height = (style.WIDTH * (top - bottom) / (right - left) + 0.45) * len(episodes)
-    picture = Picture(figsize=(style.WIDTH, round(96 * height) / 96))
     for ax, one in zip(np.atleast_1d(picture.subplots(len(episodes), 1)), episodes, strict=True):
         moments = np.unique(np.linspace(0, len(one["pictures"]) - 1, _EXPOSURES).round().astype(int))
         for lines, colour, strength in (
@@ -84,4 +83,3 @@ def _still(episodes: list[dict[str, Any]], ground: np.ndarray, frame: list[float
         ax.set_title(": ".join(filter(None, (one["name"], one["end"]))), fontsize=13)
         ax.set(xlim=(left, right), ylim=(bottom, top), aspect="equal")
         ax.axis("off")
-    return picture

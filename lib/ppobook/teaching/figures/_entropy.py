@@ -85,25 +85,14 @@ def entropy_runs(
     return np.stack([*history, logits.detach().softmax(-1).numpy()])
 
 
-def entropy_collapse(entropy_coef: float = 0.1, *, update: int = _UPDATES) -> Figure:
+def entropy_collapse() -> Figure:
     """Watch twelve policies lose their entropy, without the bonus and with it, and what each can still find.
 
     A bandit of four arms, learned by PPO (`entropy_runs`). From update 40 on the worst arm is the best by
     far. A policy that has all but stopped trying it notices late, or never. The reader plays the updates, or
     slides through them, and chooses among three coefficients.
-
-    Parameters
-    ----------
-    entropy_coef : one of 0.02, 0.1, 0.3
-        Of the bonus that the right half starts with.
-    update : int from 0 to 120, a multiple of 5
-        Where the slider starts.
-
-    Returns
-    -------
-    Figure
-        To stand as the last line of a code cell.
     """
+    entropy_coef = 0.1  # that is shown at first
     runs = {coef: entropy_runs(coef)[::_EVERY] for coef in (0.0, *_COEFS)}
     before, after = _CHANGE // _EVERY, -1
     without, chosen = runs[0.0], runs[entropy_coef]
@@ -116,7 +105,7 @@ def entropy_collapse(entropy_coef: float = 0.1, *, update: int = _UPDATES) -> Fi
         and {_found(chosen[after])} of 12 prefer it at the end.
     """
     state = {
-        "update": update,
+        "update": _UPDATES,
         "coef": _COEFS.index(entropy_coef),
         "every": _EVERY,
         "change": _CHANGE,
@@ -124,7 +113,9 @@ def entropy_collapse(entropy_coef: float = 0.1, *, update: int = _UPDATES) -> Fi
         "later": _LATER,
         "runs": [{"coef": coef, "probs": [_packed(probs) for probs in run]} for coef, run in runs.items()],
     }
-    return Figure("entropy", state, alt=alt, still=lambda: _still(runs, entropy_coef))
+    return Figure(
+        "entropy", state, alt=alt, height=4.0, still=lambda picture: _still(picture, runs, entropy_coef)
+    )
 
 
 def _packed(probs: NDArray[np.float64]) -> str:
@@ -146,10 +137,7 @@ def _found(probs: NDArray[np.float64]) -> int:
 _SHADES: Sequence[str] = ("ink", "muted", "faint", "good")
 
 
-def _still(runs: dict[float, NDArray[np.float64]], coef: float) -> Picture:
-    from matplotlib.figure import Figure as Picture
-
-    picture = Picture(figsize=(style.WIDTH, 4.0))
+def _still(picture: Picture, runs: dict[float, NDArray[np.float64]], coef: float) -> None:
     (top_left, top_right), (left, right) = picture.subplots(2, 2, sharex="row", sharey="row")
     for ax, curve, name, probs in (
         (top_left, left, "no bonus", runs[0.0]),
@@ -165,7 +153,6 @@ def _still(runs: dict[float, NDArray[np.float64]], coef: float) -> Picture:
         curve.set(xlabel="update", ylim=(0, 1.45))
     top_left.set_ylabel("policies", fontsize=12)
     left.set_ylabel("entropy", fontsize=12)
-    return picture
 
 
 def _draw_columns(ax: Axes, probs: NDArray[np.float64]) -> None:

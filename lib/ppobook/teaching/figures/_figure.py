@@ -21,6 +21,8 @@ from ppobook.teaching import style
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
+    import pandas as pd
+    from matplotlib.axes import Axes
     from matplotlib.figure import Figure as Picture
 
 #: The output type under which a notebook stores a figure, and from which the site makes it live.
@@ -51,15 +53,16 @@ class Figure:
     Parameters
     ----------
     module : str
-        Which script shows it: "baseline" for `baseline.js`.
+        Its script: "baseline" for `baseline.js`.
     state : mapping
-        What the library computed, as JSON will hold it. The script reads it by `model.get(name)` and hands
-        back what the reader changed by `model.set(name, value)`; in JupyterLab that arrives in `widget()`.
+        What the library computed. The script reads it by `model.get(name)` and hands back what the reader
+        changed by `model.set(name, value)`; in JupyterLab that arrives in `widget()`.
     alt : str
         What the figure shows, for someone who cannot see it.
     still : callable
-        Draws the picture that stands where no script runs, and returns the matplotlib figure. It is called
-        with the book's style in force.
+        Draws the picture that stands where no script runs, into an empty matplotlib figure.
+    height : float
+        Of that picture, in inches.
     plain : str
         HTML that stands there instead, for what is text and no picture.
     """
@@ -70,14 +73,15 @@ class Figure:
         state: Mapping[str, Any],
         *,
         alt: str,
-        still: Callable[[], Picture] | None = None,
+        still: Callable[[Picture], None] | None = None,
+        height: float = 4.0,
         plain: str = "",
     ) -> None:
         # NaN is no JSON, and a browser would refuse the whole state because of it.
         self.state: dict[str, Any] = json.loads(json.dumps(dict(state), allow_nan=False))
         self.module = module
         self.alt = " ".join(alt.split())
-        self._still = still
+        self._still, self._height = still, height
         self._plain = plain
         self._png: str | None = None
         self._widget: Any = None
@@ -87,11 +91,14 @@ class Figure:
         assert self._still is not None
         if self._png is None:
             import matplotlib as mpl
+            from matplotlib.figure import Figure as Picture
             from PIL import Image
 
             drawn, file = io.BytesIO(), io.BytesIO()
             with mpl.rc_context(cast("Any", style.settings())):
-                self._still().savefig(drawn, format="png", dpi=2 * 96)
+                picture = Picture(figsize=(style.WIDTH, self._height))
+                self._still(picture)
+                picture.savefig(drawn, format="png", dpi=2 * 96)
             # A notebook may have 1 MB: 128 colours look the same here and weigh a third.
             few = Image.open(drawn).convert("RGB").quantize(128, dither=Image.Dither.NONE)
             few.save(file, format="png", optimize=True)
@@ -99,13 +106,7 @@ class Figure:
         return self._png
 
     def widget(self) -> Any:
-        """The live figure, as an anywidget with one trait for each name in the state.
-
-        Raises
-        ------
-        ImportError
-            anywidget is not installed (it comes with `pip install "ppobook[lab]"`).
-        """
+        """The live figure, as an anywidget with one trait for each name in the state."""
         if self._widget is None:
             import anywidget
             import traitlets
@@ -134,13 +135,30 @@ class Figure:
             metadata["image/png"] = {"width": size[0] // 2, "height": size[1] // 2, "alt": self.alt}
         # A stored notebook has no kernel behind it, so a run that is going to be stored makes no widget.
         if find_spec("anywidget") is not None and not os.environ.get("PPOBOOK_BUILD"):
-            view = self.widget()._repr_mimebundle_()
-            live, live_metadata = view if isinstance(view, tuple) else (view or {}, {})
-            data = {**live, **data}
-            metadata = {**live_metadata, **metadata}
+            live, live_metadata = self.widget()._repr_mimebundle_()
+            data, metadata = {**live, **data}, {**live_metadata, **metadata}
         return data, metadata
 
 
 def _png_size(png: bytes) -> tuple[int, int]:
     """Width and height in pixels, from the header that every PNG begins with."""
     return int.from_bytes(png[16:20], "big"), int.from_bytes(png[20:24], "big")
+
+
+def packed(look: pd.DataFrame, digits: Mapping[str, int]) -> str:
+    """These columns in one text: a notebook would give each number of a list a line of its own."""
+    columns = (look[column].fillna(0.0) for column in digits)
+    return "/".join(
+        " ".join(f"{x:.{n}f}" for x in column) for column, n in zip(columns, digits.values(), strict=True)
+    )
+
+
+def annotate(ax: Axes, text: str, at: tuple[float, float], offset: tuple[float, float], **more: Any) -> None:
+    """Write a text so many points from a place."""
+    ax.annotate(text, at, xytext=offset, textcoords="offset points", fontsize=12, **more)
+
+
+def arrow(ax: Axes, end: Any, hue: str, lw: float = 2.2, **more: Any) -> None:
+    """Draw an arrow from the origin."""
+    look = {"arrowstyle": "-|>", "color": hue, "lw": lw, "shrinkA": 0, "shrinkB": 0, **more}
+    ax.annotate("", end, (0, 0), arrowprops=look)

@@ -34,11 +34,6 @@ def film(games: Mapping[str, ArrayLike], *, limit: int = 500) -> Figure:
         the cart's position and speed, the pole's angle (in radians, to the right) and angular speed.
     limit : int
         Pushes after which a game ends although the pole stands.
-
-    Returns
-    -------
-    Figure
-        To stand as the last line of a code cell.
     """
     shown = [_game(name, observations, limit) for name, observations in games.items()]
     ends = " ".join(f"{game['name']}: {game['end']} {game['pushes']}." for game in shown)
@@ -47,7 +42,9 @@ def film(games: Mapping[str, ArrayLike], *, limit: int = 500) -> Figure:
         hinged on top. {ends}
     """
     state = {"games": shown, "rate": _RATE, "rail": _RAIL, "pole": _POLE}
-    return Figure("film", state, alt=alt, still=lambda: _still(shown))
+    return Figure(
+        "film", state, alt=alt, height=1.75 * len(games), still=lambda picture: _still(picture, shown)
+    )
 
 
 def _game(name: str, observations: ArrayLike, limit: int) -> dict[str, Any]:
@@ -65,10 +62,7 @@ def _game(name: str, observations: ArrayLike, limit: int) -> dict[str, Any]:
     }
 
 
-def _still(games: list[dict[str, Any]]) -> Picture:
-    from matplotlib.figure import Figure as Picture
-
-    picture = Picture(figsize=(style.WIDTH, 1.75 * len(games)))
+def _still(picture: Picture, games: list[dict[str, Any]]) -> None:
     for ax, game in zip(np.atleast_1d(picture.subplots(len(games), 1)), games, strict=True):
         moments = [*range(0, game["pushes"], _EXPOSURES), game["pushes"]]
         for moment in moments:
@@ -77,7 +71,6 @@ def _still(games: list[dict[str, Any]]) -> Picture:
         ax.set_title(f"{game['name']}: {game['end']} {game['pushes']}", fontsize=13)
         ax.set(xlim=(-2.9, 2.9), ylim=(-0.12, 1.3), aspect="equal")
         ax.axis("off")
-    return picture
 
 
 def _draw_cart(ax: Axes, x: float, angle: float, *, last: bool) -> None:

@@ -8,7 +8,7 @@ import numpy as np
 
 from ppobook.experiments import results
 from ppobook.teaching import style
-from ppobook.teaching.figures._figure import Figure
+from ppobook.teaching.figures._figure import Figure, packed
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -22,29 +22,21 @@ _TICKS = (0, 1, 5, 20, 50, 100, 200)  # of the KL
 _COLUMNS = {"gold": 2, "kl": 2, "lag_kl": 3, "clip_fraction": 3, "ended": 3}
 
 
-def lag_explorer(lag: int = 4) -> Figure:
+def lag_explorer() -> Figure:
     """Move the lag: gold and KL of ten seeds along the way, with three losses, and the gauges at the end.
 
     The runs are recorded ones of GRPO in the tiny language world, whose reward is gold itself.
-
-    Parameters
-    ----------
-    lag : one of 0, 1, 2, 4, 8, 16
-        How many updates the sampler is behind, where its slider starts.
-
-    Returns
-    -------
-    Figure
-        To stand as the last line of a code cell.
     """
+    lag = 4  # that is shown at first
     runs = results(_RECORD).sort_values(["lag", "loss", "update", "seed"])
     lags = sorted(runs["lag"].unique().tolist())
     last = runs["update"].max()
     ends = {loss: some[some["update"] == last] for loss, some in _of(runs, lag).items()}
+    named = (("both", "with both"), ("corrected", "corrected"), ("not corrected", "not corrected"))
     alt = f"""
         Two panels against updates, with a curve for each of three losses: gold, and the KL to the reference.
         With a lag of {lag}, after {last} updates, ten seeds have on average
-        {", ".join(f"{some['gold'].mean():.2f} gold {name}" for name, some in _named(ends).items())}.
+        {", ".join(f"{ends[loss]['gold'].mean():.2f} gold {words}" for loss, words in named)}.
     """
     state = {
         "lags": lags,
@@ -54,11 +46,14 @@ def lag_explorer(lag: int = 4) -> Figure:
         "columns": list(_COLUMNS),
         # [lag][loss][update], each a text: the numbers of ten seeds, column after column.
         "runs": [
-            [[_packed(look) for _, look in some.groupby("update")] for some in _of(runs, each).values()]
+            [
+                [packed(look, _COLUMNS) for _, look in some.groupby("update")]
+                for some in _of(runs, each).values()
+            ]
             for each in lags
         ],
     }
-    return Figure("lag", state, alt=alt, still=lambda: _still(runs, lag))
+    return Figure("lag", state, alt=alt, height=3.4, still=lambda picture: _still(picture, runs, lag))
 
 
 def _of(runs: pd.DataFrame, lag: int) -> dict[str, pd.DataFrame]:
@@ -67,38 +62,22 @@ def _of(runs: pd.DataFrame, lag: int) -> dict[str, pd.DataFrame]:
     return {loss: mine[mine["loss"] == loss] if lag else mine for loss in _LOSSES}
 
 
-def _named(ends: dict[str, pd.DataFrame]) -> dict[str, pd.DataFrame]:
-    return {"with both": ends["both"], "corrected": ends["corrected"], "not corrected": ends["not corrected"]}
-
-
-def _packed(look: pd.DataFrame) -> str:
-    """Ten seeds after some update in one text: a notebook would give each number a line of its own."""
-    return "/".join(
-        " ".join(f"{x:.{digits}f}" for x in look[column].fillna(0.0)) for column, digits in _COLUMNS.items()
-    )
-
-
-def _still(runs: pd.DataFrame, lag: int) -> Picture:
-    from matplotlib.figure import Figure as Picture
-
-    picture = Picture(figsize=(style.WIDTH, 3.4))
+def _still(picture: Picture, runs: pd.DataFrame, lag: int) -> None:
     axes = picture.subplots(1, 2)
     for ax, column, title in zip(axes, ("gold", "kl"), ("gold", "KL to the reference"), strict=True):
         if column == "kl":  # as in the browser, the axis is that of the square root
             ax.set_yscale("function", functions=(lambda y: np.sqrt(np.maximum(y, 0)), np.square))
-        shown = dict(list(_of(runs, lag).items())[: None if lag else 1])
+        shown = _of(runs, lag)
         for loss, some in shown.items():
             name, line = _LOSSES[loss]
             for _, run in some.groupby("seed"):
                 ax.plot(run["update"], run[column], color=style.colour(name), lw=0.8, alpha=0.3)
             path = some.groupby("update")[column].mean()
-            ax.plot(path.index, path, line, color=style.colour(name), lw=2.2, label=loss if lag else "")
+            ax.plot(path.index, path, line, color=style.colour(name), lw=2.2, label=loss)
         if column == "kl":
             highest = max(some["kl"].max() for some in shown.values())
             ax.set(ylim=(0, highest), yticks=[tick for tick in _TICKS if tick <= highest])
         ax.set(xticks=[0, 10, 20, 30, 40], title=title)
     picture.supxlabel(f"update, with a lag of {lag}")
-    if lag:
-        named = axes[0].get_legend_handles_labels()
-        picture.legend(*named, loc="outside upper left", ncols=3, handlelength=2.5)
-    return picture
+    named = axes[0].get_legend_handles_labels()
+    picture.legend(*named, loc="outside upper left", ncols=3, handlelength=2.5)

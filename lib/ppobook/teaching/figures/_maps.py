@@ -39,53 +39,30 @@ class _Map(NamedTuple):
 
 def _recorded() -> dict[str, _Map]:
     """The maps. They share a row: ε = 0.2, ten epochs, λ = 0.95, four minibatches."""
-    clip, epochs, lam, parts = (
-        results(f"practice_{name}") for name in ("clip_lr", "epochs_lr", "lam", "minibatch")
-    )
+    import pandas as pd
+
+    clip, *others = (results(f"practice_{name}") for name in ("clip_lr", "epochs_lr", "lam", "minibatch"))
     shared = clip[clip["clip_eps"] == 0.2].assign(epochs=10, lam=0.95, num_minibatches=4)
-
-    def rows(runs: pd.DataFrame, values: pd.Series) -> pd.DataFrame:
-        return runs.assign(row=values)
-
-    def with_shared(runs: pd.DataFrame) -> pd.DataFrame:
-        import pandas as pd
-
-        return pd.concat([runs, shared], ignore_index=True)
-
-    epochs, lam, parts = with_shared(epochs), with_shared(lam), with_shared(parts)
-    parts = rows(parts, (1024 / parts["num_minibatches"]).round())
+    epochs, lam, parts = (pd.concat([runs, shared], ignore_index=True) for runs in others)
+    parts = parts.assign(row=(1024 / parts["num_minibatches"]).round())
     ten, forty = parts["epochs"] == 10, parts["epochs"] * parts["num_minibatches"] == 40
     return {
-        "clip_eps": _Map("clip range ε", "ten epochs a batch", 0.2, rows(clip, clip["clip_eps"])),
-        "epochs": _Map("epochs", "clip range 0.2", 10, rows(epochs, epochs["epochs"])),
-        "lam": _Map("λ", "ten epochs a batch", 0.95, rows(lam, lam["lam"])),
+        "clip_eps": _Map("clip range ε", "ten epochs a batch", 0.2, clip.assign(row=clip["clip_eps"])),
+        "epochs": _Map("epochs", "clip range 0.2", 10, epochs.assign(row=epochs["epochs"])),
+        "lam": _Map("λ", "ten epochs a batch", 0.95, lam.assign(row=lam["lam"])),
         "minibatch": _Map("minibatch size", "ten epochs a batch", 256, parts[ten]),
         "minibatch_40": _Map("minibatch size", "40 steps a batch", 256, parts[forty]),
     }
 
 
-def measured_maps(name: str = "clip_eps", *, value: float = 0.2, lr: float = 0.03) -> Figure:
+def measured_maps() -> Figure:
     """Point at a cell of a map and see its ten seeds: how each ended, when it fell, which gauge rang.
 
     The maps are the recorded ones of PPO on CartPole: the learning rate against the clip range, the epochs,
     λ and the size of a minibatch. A gauge rings in the first update in which it crosses its threshold; a run
     falls in the first in which its return, a mean of three updates, is below half of the best before.
-
-    Parameters
-    ----------
-    name : "clip_eps", "epochs", "lam", "minibatch" or "minibatch_40"
-        The map that is shown at first: "minibatch" has ten epochs in each row, "minibatch_40" as many as make
-        40 gradient steps of a batch.
-    value : float
-        The row of the cell: a clip range, a number of epochs, a λ, or a size.
-    lr : float
-        Its learning rate.
-
-    Returns
-    -------
-    Figure
-        To stand as the last line of a code cell.
     """
+    name, value, lr = "clip_eps", 0.2, 0.03  # the map and the cell that are shown at first
     maps = _recorded()
     shown = maps[name]
     values, rates = sorted(shown.runs["row"].unique()), sorted(shown.runs["lr"].unique())
@@ -123,7 +100,7 @@ def measured_maps(name: str = "clip_eps", *, value: float = 0.2, lr: float = 0.0
             for one in maps.values()
         ],
     }
-    return Figure("maps", state, alt=alt, still=lambda: _still(shown, value, lr))
+    return Figure("maps", state, alt=alt, height=6.5, still=lambda picture: _still(picture, shown, value, lr))
 
 
 def _cell(runs: pd.DataFrame) -> pd.DataFrame:
@@ -142,10 +119,8 @@ def _ahead(cell: pd.DataFrame, gauge: str) -> int:
 
 
 def _packed(cell: pd.DataFrame) -> str:
-    """A cell in one text: a notebook would give each number of a list a line of its own.
-
-    Mean, low and high; the gauges' worst values, medians over seeds; for each run its end, its fall and when
-    each gauge rang, "-" for never.
+    """A cell in one text: mean, low and high; the gauges' worst values, medians over seeds; for each run its
+    end, its fall and when each gauge rang, "-" for never.
     """
     worst = [cell[column].median() for _, column in _GAUGES.values()]
     parts = [[f"{x:.2f}" for x in _interval(cell)], [f"{x:.3g}" for x in worst]]
@@ -156,10 +131,7 @@ def _packed(cell: pd.DataFrame) -> str:
     return "/".join(" ".join(part) for part in parts)
 
 
-def _still(shown: _Map, value: float, lr: float) -> Picture:
-    from matplotlib.figure import Figure as Picture
-
-    picture = Picture(figsize=(style.WIDTH, 6.5))
+def _still(picture: Picture, shown: _Map, value: float, lr: float) -> None:
     axes = picture.subplot_mosaic([["map", "map", "map"], ["when", "when", "ends"]], height_ratios=[1, 1.15])
     runs = shown.runs
     means = runs.groupby(["row", "lr"])["final"].mean().unstack("lr")
@@ -172,17 +144,15 @@ def _still(shown: _Map, value: float, lr: float) -> Picture:
     _draw_seeds(axes["when"], axes["ends"], _cell(runs[(runs["row"] == value) & (runs["lr"] == lr)]))
     axes["when"].set_title(f"{shown.title} {value:g}, learning rate {lr:g}", fontsize=13)
     picture.legend(fontsize=11, ncols=5, loc="outside lower center", columnspacing=1, handletextpad=0.1)
-    return picture
 
 
 def _draw_map(ax: Axes, means: NDArray[np.float64], at: tuple[int, int]) -> None:
     from matplotlib.patches import Rectangle
 
     high, wide = means.shape
+    hue = style.colour("ppo")
     for (i, j), mean in np.ndenumerate(means):
-        ax.add_patch(
-            Rectangle((j - 0.5, i - 0.5), 1, 1, fc=style.colour("ppo"), alpha=0.55 * mean / _TOP, lw=0)
-        )
+        ax.add_patch(Rectangle((j - 0.5, i - 0.5), 1, 1, fc=hue, alpha=0.55 * mean / _TOP, lw=0))
         ax.text(j, i, f"{mean:.0f}", ha="center", va="center", fontsize=12)
     corner = at[1] - 0.47, at[0] - 0.46
     ax.add_patch(Rectangle(corner, 0.94, 0.92, fill=False, ec=style.colour("ink"), lw=2.5))
@@ -195,14 +165,8 @@ def _draw_seeds(when: Axes, ends: Axes, cell: pd.DataFrame) -> None:
     lanes = np.linspace(0.3, -0.3, len(_GAUGES))
     for lane, (gauge, (title, _)) in zip(lanes, _GAUGES.items(), strict=True):
         name, marker = _MARKS[gauge]
-        when.plot(
-            cell[f"{gauge}_at"],
-            rows - lane,
-            marker,
-            ms=5,
-            color=style.colour(name),
-            label=title.split(" <")[0].split(" >")[0],
-        )
+        label = title.split(" <")[0].split(" >")[0]
+        when.plot(cell[f"{gauge}_at"], rows - lane, marker, ms=5, color=style.colour(name), label=label)
     when.plot(cell["fell_at"], rows, "|", ms=15, mew=3, color=style.colour("bad"), label="fell")
     when.hlines(rows[:-1] + 0.5, 0, _UPDATES + 1, color=style.colour("faint"), lw=1)
     when.set(xlabel="update", xlim=(0, _UPDATES + 1), ylim=(len(cell) - 0.5, -0.5))

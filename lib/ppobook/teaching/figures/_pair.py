@@ -27,25 +27,13 @@ _BETAS = (0.1, 0.2, 0.3, 0.5, 1.0, 2.0)
 
 
 class PairMoved(NamedTuple):
-    """The result of `pair_moved`.
+    """The result of `pair_moved`."""
 
-    Attributes
-    ----------
-    probs : shape (K,)
-        The policy.
-    chosen, rejected : float
-        log π − log π_ref of the two texts, in nats; their difference is h.
-    choice : float
-        σ(β h), the probability that the policy gives to the choice.
-    weight : float
-        β σ(−β h), the weight of the pair in DPO's gradient.
-    """
-
-    probs: NDArray[np.float64]
-    chosen: float
-    rejected: float
-    choice: float
-    weight: float
+    probs: NDArray[np.float64]  # the policy
+    chosen: float  # log π − log π_ref of the chosen text, in nats
+    rejected: float  # the same of the rejected one; their difference is h
+    choice: float  # σ(β h), the probability that the policy gives to the choice
+    weight: float  # β σ(−β h), the weight of the pair in DPO's gradient
 
 
 def pair_moved(
@@ -73,13 +61,7 @@ def pair_moved(
         f, different for the two texts of the pair.
     pair : two ints
         The chosen text and the rejected one.
-    h : float of at least 0
-    shared : bool
-    beta : float above 0
-
-    Returns
-    -------
-    PairMoved
+    h, beta : float of at least 0, float above 0
     """
     ref = np.asarray(ref_probs, dtype=np.float64)
     f = np.asarray(feature, dtype=np.float64)
@@ -102,25 +84,12 @@ def pair_moved(
     return PairMoved(np.exp(logp), float(ratio[chosen]), float(ratio[rejected]), choice, -slope.item())
 
 
-def dpo_pair(h: float = 0.0, beta: float = 0.3, *, shared: bool = True) -> Figure:
+def dpo_pair(h: float = 0.0) -> Figure:
     """Move the two texts of a pair apart, and watch all six: a text that is in no pair may gain the most.
 
     Six texts have 0 to 5 kind words. The reader chooses the pair, whether kind words share one parameter or
-    each text has its own logit, and how far apart the pair is.
-
-    Parameters
-    ----------
-    h : a multiple of 0.1 from 0 to 8
-    beta : one of 0.1, 0.2, 0.3, 0.5, 1, 2
-        Where the sliders start.
-    shared : bool
-        Which policy is shown first.
-
-    Returns
-    -------
-    Figure
-        To stand as the last line of a code cell. In JupyterLab, `widget().moved` holds the numbers on
-        display.
+    each text has its own logit, and how far apart the pair is; `h` is where it starts, a multiple of 0.1 from
+    0 to 8. In JupyterLab, `widget().moved` holds the numbers on display.
     """
     apart, own = (pair_moved(_REF, _KIND, _PAIRS[0], 2.0, shared=which) for which in (True, False))
     alt = f"""
@@ -131,6 +100,8 @@ def dpo_pair(h: float = 0.0, beta: float = 0.3, *, shared: bool = True) -> Figur
         probability. If each text has a logit of its own, the chosen one has risen by {own.chosen:.1f} nats.
         Curves: both changes against the distance h.
     """
+    beta = 0.3
+    found = pair_moved(_REF, _KIND, _PAIRS[0], h, beta=beta)
     state = {
         "ref": _REF,
         "kind": _KIND,
@@ -139,31 +110,22 @@ def dpo_pair(h: float = 0.0, beta: float = 0.3, *, shared: bool = True) -> Figur
         "hs": _HS,
         "betas": _BETAS,
         "pair": 0,
-        "shared": shared,
+        "shared": True,
         "h": h,
         "beta": beta,
-        "moved": _shown(0, shared, h, beta),
+        "moved": {
+            "chosen": found.chosen,
+            "rejected": found.rejected,
+            "elsewhere": float(1 - found.probs[:2].sum()),
+            "gold": float(found.probs @ np.array(_GOLD)),
+            "choice": found.choice,
+            "weight": found.weight,
+        },
     }
-    return Figure("pair", state, alt=alt, still=_still)
+    return Figure("pair", state, alt=alt, height=5.4, still=_still)
 
 
-def _shown(pair: int, shared: bool, h: float, beta: float) -> dict[str, float]:
-    """The numbers on display."""
-    found = pair_moved(_REF, _KIND, _PAIRS[pair], h, shared=shared, beta=beta)
-    return {
-        "chosen": found.chosen,
-        "rejected": found.rejected,
-        "elsewhere": float(1 - found.probs[list(_PAIRS[pair])].sum()),
-        "gold": float(found.probs @ np.array(_GOLD)),
-        "choice": found.choice,
-        "weight": found.weight,
-    }
-
-
-def _still() -> Picture:
-    from matplotlib.figure import Figure as Picture
-
-    picture = Picture(figsize=(style.WIDTH, 5.4))
+def _still(picture: Picture) -> None:
     axes = picture.subplots(2, 2, sharey="row")
     for column, (title, shared) in enumerate((("own logits", False), ("one θ for all", True))):
         _draw_bars(axes[0, column], shared)
@@ -171,7 +133,6 @@ def _still() -> Picture:
         _draw_changes(axes[1, column], shared)
     axes[0, 0].set_ylabel("probability, h = 2")
     axes[1, 0].set_ylabel("log π − log π_ref")
-    return picture
 
 
 def _draw_bars(ax: Axes, shared: bool) -> None:

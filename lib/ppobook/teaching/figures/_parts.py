@@ -16,7 +16,7 @@ from ppobook.objectives import clipped_surrogate_loss, ppo_loss, value_loss
 from ppobook.policies import actor_critic_for, together
 from ppobook.returns import gae
 from ppobook.teaching import style
-from ppobook.teaching.figures._figure import Figure
+from ppobook.teaching.figures._figure import Figure, annotate, arrow
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -35,14 +35,7 @@ _UPDATES, _STEPS = 2, 6
 
 
 class LossBatch(NamedTuple):
-    """A minibatch in the middle of an update, and the networks that it trains.
-
-    Attributes
-    ----------
-    policy, value : modules
-        With one trunk between them.
-    observations, actions, old_logp, advantages, returns : tensor, shape (N, ...)
-    """
+    """A minibatch in the middle of an update, and the two networks that it trains, which share a trunk."""
 
     policy: Any
     value: Any
@@ -78,16 +71,8 @@ class LossBatch(NamedTuple):
 def loss_batch(reward_scale: float = 1.0, *, seed: int = 0) -> LossBatch:
     """Train PPO with a shared trunk on the grid world for two updates, and stop in the middle of the third.
 
-    Parameters
-    ----------
-    reward_scale : float
-        What every reward is multiplied by.
-    seed : int
-
-    Returns
-    -------
-    LossBatch
-        48 samples, six gradient steps after they were taken; advantages normalized.
+    Every reward is multiplied by `reward_scale`. The batch has 48 samples, six gradient steps after they were
+    taken; its advantages are normalized.
     """
     mdp, rng = gridworld(), np.random.default_rng(seed)
     unit = torch.eye(mdp.n_states, dtype=torch.float64)
@@ -123,26 +108,15 @@ def _rollout(
     return LossBatch(policy, value, unit[states], actions, old_logp, normalize(found), targets)
 
 
-def loss_parts(clip_eps: float = 0.2, value_coef: float = 0.5, entropy_coef: float = 0.01) -> Figure:
+def loss_parts() -> Figure:
     """Slide ε and both coefficients: the three parts of PPO's loss, their sum, and the pull on a trunk.
 
     The batch is one of the library's (`loss_batch`). Bars show what each part adds to the loss. Arrows show
     where value loss, and policy loss with entropy, pull the weights that both networks share, and where the
-    two go together; with separate trunks each goes its own way.
-
-    Parameters
-    ----------
-    clip_eps : float from 0.05 to 0.5, with two decimals
-    value_coef : one of 0, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2
-    entropy_coef : one of 0, 0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1
-        Where the sliders start.
-
-    Returns
-    -------
-    Figure
-        To stand as the last line of a code cell. In JupyterLab, `widget().parts` holds the numbers on
-        display.
+    two go together; with separate trunks each goes its own way. In JupyterLab,
+    `widget().parts` holds the numbers on display.
     """
+    clip_eps, value_coef, entropy_coef = 0.2, 0.5, 0.01  # where the sliders start
     start = {"clip_eps": clip_eps, "value_coef": value_coef, "entropy_coef": entropy_coef}
     stops = {"clip_eps": _CLIPS, "value_coef": _VALUE_COEFS, "entropy_coef": _ENTROPY_COEFS}
     batches = [_recorded(name, loss_batch(scale)) for name, scale in _SCALES]
@@ -164,7 +138,7 @@ def loss_parts(clip_eps: float = 0.2, value_coef: float = 0.5, entropy_coef: flo
         "batches": batches,
         "parts": {name: number if number is None else round(number, 9) for name, number in parts.items()},
     }
-    return Figure("parts", state, alt=alt, still=lambda: _still(parts, start))
+    return Figure("parts", state, alt=alt, height=5.2, still=lambda picture: _still(picture, parts, start))
 
 
 def _degrees(turn: float | None) -> str:
@@ -252,10 +226,7 @@ def _parts(batch: dict[str, Any], clip_eps: float, value_coef: float, entropy_co
     }
 
 
-def _still(parts: dict[str, Any], start: dict[str, float]) -> Picture:
-    from matplotlib.figure import Figure as Picture
-
-    picture = Picture(figsize=(style.WIDTH, 5.2))
+def _still(picture: Picture, parts: dict[str, Any], start: dict[str, float]) -> None:
     bars, plane = picture.subplots(2, 1, height_ratios=[1, 1.1])
     rows = {
         "policy loss": parts["policy_loss"],
@@ -268,20 +239,12 @@ def _still(parts: dict[str, Any], start: dict[str, float]) -> Picture:
     bars.axvline(0, color=style.colour("ink"), lw=1)
     reach = max(map(abs, rows.values()))
     for k, number in enumerate(rows.values()):
-        bars.annotate(
-            f"{number:.3f}".replace("-", "−"),
-            (max(number, 0), k),
-            xytext=(5, 0),
-            textcoords="offset points",
-            va="center",
-            fontsize=12,
-        )
+        annotate(bars, f"{number:.3f}".replace("-", "−"), (max(number, 0), k), (5, 0), va="center")
     bars.set_yticks(range(4), list(rows))
     bars.set(ylim=(3.5, -0.5), xlim=(min(0, *rows.values()) - 0.03 * reach, 1.25 * reach))
     bars.grid(visible=False, axis="y")
     bars.set_title("what each part adds to the loss", fontsize=13)
     _draw_arrows(plane, parts)
-    return picture
 
 
 def _draw_arrows(ax: Axes, parts: dict[str, Any]) -> None:
@@ -291,10 +254,8 @@ def _draw_arrows(ax: Axes, parts: dict[str, Any]) -> None:
     tip = np.array([cosine, math.sqrt(max(0.0, 1 - cosine**2))]) * value
     ends = {"policy and entropy": (own, 0.0), "value": tuple(tip), "all": (own + tip[0], tip[1])}
     for name, end in ends.items():
-        hue = style.colour("truth" if name == "all" else "muted")
-        arrow = {"arrowstyle": "-|>", "color": hue, "lw": 2.2, "shrinkA": 0, "shrinkB": 0}
-        ax.annotate("", end, (0, 0), arrowprops=arrow)
-        ax.annotate(name, end, xytext=(6, 4), textcoords="offset points", fontsize=12)
+        arrow(ax, end, style.colour("truth" if name == "all" else "muted"))
+        annotate(ax, name, end, (6, 4))
     spread = np.array([(0.0, 0.0), *ends.values()])
     low, high = spread.min(axis=0), spread.max(axis=0)
     room = 0.15 * max(high - low)

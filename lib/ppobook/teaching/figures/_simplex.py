@@ -41,28 +41,14 @@ _PRESETS = (
 
 
 class SimplexStep(NamedTuple):
-    """The end point of a method.
+    """The end point of a method."""
 
-    Attributes
-    ----------
-    probs, ratios : shape (K,)
-        π_new, and π_new / π_old.
-    kl : float
-        KL(π_old, π_new).
-    steps : int
-        How many steps moved the policy; for "trpo", how many lengths the line search tried.
-    stopped : bool
-        No gradient was left when the steps ended. False for the methods that take one step.
-    path : shape (steps + 1, K)
-        The logits on the way, log π_old first.
-    """
-
-    probs: NDArray[np.float64]
-    ratios: NDArray[np.float64]
-    kl: float
-    steps: int
-    stopped: bool
-    path: NDArray[np.float64]
+    probs: NDArray[np.float64]  # π_new, (K,)
+    ratios: NDArray[np.float64]  # π_new / π_old
+    kl: float  # KL(π_old, π_new)
+    steps: int  # that moved the policy; for "trpo", the lengths that the line search tried
+    stopped: bool  # no gradient was left when the steps ended; False for the methods that take one step
+    path: NDArray[np.float64]  # the logits on the way, log π_old first, (steps + 1, K)
 
 
 def simplex_step(
@@ -95,16 +81,8 @@ def simplex_step(
         π_old, positive.
     advantages : shape (K,)
         A. Their mean under π_old is subtracted, since an advantage has none.
-    max_kl : float above 0
-        δ, which "trpo" reads.
-    clip_eps : float above 0
-        ε, which the PPO methods read.
-    length : float above 0
-        α, which "vanilla", "natural" and "ppo_large" read.
-
-    Returns
-    -------
-    SimplexStep
+    max_kl, clip_eps, length : float above 0
+        δ, which "trpo" reads; ε, which the PPO methods read; α, which the three others read.
 
     References
     ----------
@@ -112,7 +90,6 @@ def simplex_step(
     appendix C; Schulman et al. 2017, "Proximal policy optimization algorithms", equation 7.
     """
     p, a = _policy(old, advantages)
-    clip_range(clip_eps, None)
     start, weighted = p.log(), p * a
 
     # π_old weighs each action, so the sum over actions of the weighted entries is the expectation.
@@ -188,11 +165,6 @@ def trust_region_step(
         starts: one of 0.1, 0.2, 0.3, 0.5, 0.7, 1, 1.5, 2, 3, 5, 7, 10, 20, 30.
     methods : names out of "vanilla", "natural", "trpo", "ppo_small", "ppo_large"
         Those that the figure has. Without a PPO method there is neither a clip box nor a slider for ε.
-
-    Returns
-    -------
-    Figure
-        To stand as the last line of a code cell.
     """
     p, a = (tensor.tolist() for tensor in _policy(old, advantages))
     methods = [method for method in METHODS if method in methods]
@@ -215,14 +187,24 @@ def trust_region_step(
         "eps_range": _EPS,
         "small": [_SMALL, _MANY],
         "epochs": _EPOCHS,
-        "steps": {method: _numbers(step) for method, step in found.items()},
+        # Rounded so that machines agree on the stored digits.
+        "steps": {
+            method: {
+                "ratios": step.ratios.round(9).tolist(),
+                "kl": round(step.kl, 9),
+                "steps": step.steps,
+                "stopped": step.stopped,
+            }
+            for method, step in found.items()
+        },
     }
     settings = {"max_kl": max_kl, "clip_eps": clip_eps, "length": length}
     return Figure(
         "simplex",
         state,
         alt=_alt(p, a, found, settings),
-        still=lambda: _still(np.array(p), found, settings),
+        height=3.75 + 0.25 * len(found),
+        still=lambda picture: _still(picture, np.array(p), found, settings),
     )
 
 
@@ -233,16 +215,6 @@ def _policy(old: ArrayLike, advantages: ArrayLike) -> tuple[Tensor, Tensor]:
     a = a - p @ a
     # What is left of a mean of 0 is rounding, and would give an action of advantage 0 a sign.
     return p, torch.where(a.abs() < 1e-12, 0.0, a)
-
-
-def _numbers(step: SimplexStep) -> dict[str, Any]:
-    """Return the numbers of a step for a table, rounded so that machines agree on the stored digits."""
-    return {
-        "ratios": [round(float(r), 9) for r in step.ratios],
-        "kl": round(step.kl, 9),
-        "steps": step.steps,
-        "stopped": step.stopped,
-    }
 
 
 _NAMES = {
@@ -328,10 +300,9 @@ def _box(p: NDArray[np.float64], clip_eps: float) -> NDArray[np.float64]:
     return np.array(corners)
 
 
-def _still(p: NDArray[np.float64], found: dict[str, SimplexStep], settings: dict[str, float]) -> Picture:
-    from matplotlib.figure import Figure as Picture
-
-    picture = Picture(figsize=(style.WIDTH, 3.75 + 0.25 * len(found)))
+def _still(
+    picture: Picture, p: NDArray[np.float64], found: dict[str, SimplexStep], settings: dict[str, float]
+) -> None:
     whole, near = picture.subplots(1, 2)
     ball, box = _ball(p, settings["max_kl"]), _box(p, settings["clip_eps"])
     clipped = any(method.startswith("ppo") for method in found)
@@ -351,7 +322,7 @@ def _still(p: NDArray[np.float64], found: dict[str, SimplexStep], settings: dict
         ax.axis("off")
     for k, (dx, dy) in enumerate([(0.0, 0.05), (0.02, -0.1), (-0.02, -0.1)]):
         x, y = _CORNERS[k] + (dx, dy)
-        whole.text(x, y, f"action {k + 1}", ha=("center", "center", "center")[k], fontsize=12)
+        whole.text(x, y, f"action {k + 1}", ha="center", fontsize=12)
     whole.add_patch(_frame(centre, reach))
     whole.set(xlim=(-0.16, 1.16), ylim=(-0.23, 1.09))
     whole.set_title("all policies", fontsize=13)
@@ -360,16 +331,14 @@ def _still(p: NDArray[np.float64], found: dict[str, SimplexStep], settings: dict
     near.set_title("close to the old one", fontsize=13)
     handles = [_handle(method, step) for method, step in found.items()]
     picture.legend(handles=handles, loc="outside lower left", fontsize=11.5, handlelength=2.6)
-    return picture
 
 
 def _frame(centre: NDArray[np.float64], reach: float) -> Any:
     from matplotlib.patches import Rectangle
 
     corner = (centre[0] - reach, centre[1] - reach)
-    return Rectangle(
-        corner, 2 * reach, 2 * reach, fc="none", ec=style.colour("muted"), lw=0.9, ls=(0, (1, 2))
-    )
+    look: dict[str, Any] = {"fc": "none", "ec": style.colour("muted"), "lw": 0.9, "ls": (0, (1, 2))}
+    return Rectangle(corner, 2 * reach, 2 * reach, **look)
 
 
 def _draw(ax: Axes, method: str, step: SimplexStep) -> None:

@@ -8,9 +8,11 @@ import numpy as np
 
 from ppobook.envs import TabularMDP, chain
 from ppobook.teaching import style
-from ppobook.teaching.figures._figure import Figure
+from ppobook.teaching.figures._figure import Figure, annotate
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from matplotlib.figure import Figure as Picture
     from numpy.typing import ArrayLike, NDArray
 
@@ -24,18 +26,17 @@ _LAMBDAS = (
 )
 # Weights that get a bar of their own; all later ones share one.
 _BARS = 12
+# Each critic makes its values of the true ones and the states' signs, which alternate.
+_CRITICS: dict[str, Callable[[Any, Any], Any]] = {
+    "that is right": lambda true, sign: true,
+    "0.2 too high everywhere": lambda true, sign: true + 0.2,
+    "0.2 off, up and down in turn": lambda true, sign: true + 0.2 * sign,
+    "that says 0 everywhere": lambda true, sign: 0 * true,
+}
 
 
 class GaeError(NamedTuple):
-    """The result of `gae_error`: two means over the steps of an episode.
-
-    Attributes
-    ----------
-    squared_bias : float
-        How far the estimate is off on average, squared.
-    variance : float
-        How much it scatters around its own mean.
-    """
+    """The result of `gae_error`: two means over the steps of an episode."""
 
     squared_bias: float
     variance: float
@@ -60,17 +61,12 @@ def gae_error(mdp: TabularMDP, probs: ArrayLike, critic: ArrayLike, *, lam: floa
     critic : shape (S,)
         V̂. That of a terminal state is not read: it counts as 0.
     lam : float in [0, 1]
-
-    Returns
-    -------
-    GaeError
     """
-    critic = np.asarray(critic, dtype=np.float64)
-    inside = ~mdp.terminal
+    policy, inside = np.asarray(probs, dtype=np.float64), ~mdp.terminal
     critic = np.where(inside, critic, 0.0)
-    policy = np.asarray(probs, dtype=np.float64)
-    aim = mdp.q_values(policy) - critic[:, None]  # refuses what is no policy
-    steps = _with_gamma(mdp, 1.0).state_occupancy(policy)[:, None] * policy
+    aim = mdp.q_values(policy) - critic[:, None]
+    undiscounted = TabularMDP(mdp.P, mdp.rewards, 1.0, mdp.start, mdp.terminal)
+    steps = undiscounted.state_occupancy(policy)[:, None] * policy
     steps = steps / steps.sum()
 
     decay = mdp.gamma * lam
@@ -90,46 +86,14 @@ def gae_error(mdp: TabularMDP, probs: ArrayLike, critic: ArrayLike, *, lam: floa
     return GaeError(float(squared_bias), float((steps * (mean_square - mean**2)).sum()))
 
 
-def lambda_sweep(
-    mdp: TabularMDP | None = None,
-    probs: ArrayLike | None = None,
-    *,
-    error: float = 0.2,
-    gamma: float = 0.95,
-    lam: float = 0.5,
-) -> Figure:
+def lambda_sweep() -> Figure:
     """Slide λ and γ: the weights on the n-step returns, and squared bias, variance and their sum.
 
-    The numbers are exact (`gae_error`). The reader chooses among four critics: the true values, values that
-    are too high by `error` everywhere, values that are off by `error` up and down in turn, and 0 everywhere.
-
-    Parameters
-    ----------
-    mdp : TabularMDP, optional
-        The world; a chain of nine states if left out. Its gamma is not read: the slider sets it.
-    probs : shape (S, A), optional
-        The policy; on the chain it goes right seven times in ten, if left out. Another world's acts evenly.
-    error : float above 0
-        By how much the wrong critics are wrong.
-    gamma : one of 0.5, 0.8, 0.9, 0.95, 0.98, 0.99, 1
-    lam : a multiple of 0.05 in [0, 1], or one of a few numbers between 0.8 and 1
-        Where the sliders start.
-
-    Returns
-    -------
-    Figure
-        To stand as the last line of a code cell. In JupyterLab, `widget().errors` holds the numbers on
-        display.
+    The numbers are exact (`gae_error`), in a chain of nine states whose policy goes right seven times in ten.
+    The reader chooses among four critics. In JupyterLab, `widget().errors` holds the numbers on display.
     """
-    probs = None if probs is None else np.asarray(probs, dtype=np.float64)
-    name = "a world of the reader's"
-    if mdp is None:
-        mdp, name = chain(9), "a chain of nine states with an exit at either end"
-        probs = np.tile([0.3, 0.7], (mdp.n_states, 1)) if probs is None else probs
-    elif probs is None:
-        probs = np.full((mdp.n_states, mdp.n_actions), 1 / mdp.n_actions)
-
-    critics = [_critic(title, mdp, probs, error) for title in _critics(error)]
+    gamma, lam = 0.95, 0.5  # where the sliders start
+    critics = [_critic(name, make) for name, make in _CRITICS.items()]
     first = 1
     at = _GAMMAS.index(gamma), _LAMBDAS.index(lam)
     bias, variance = (critics[first][part][at[0]] for part in GaeError._fields)
@@ -137,15 +101,15 @@ def lambda_sweep(
     best = int(np.argmin(total))
     alt = f"""
         Above, the weights (1 − λ) λ^(n−1) that GAE puts on the n-step returns, as bars that shrink by the
-        factor λ = {lam:g}. Below, the errors of the advantage against λ in {name}, where the true values are
-        known, with γ = {gamma:g} and a critic {critics[first]["name"]}. The squared bias falls from
-        {bias[0]:.3f} at λ = 0 to {bias[-1]:.3g} at λ = 1, the variance grows from {variance[0]:.3f} to
-        {variance[-1]:.3f}. Their sum is least, {total[best]:.3f}, at λ = {_LAMBDAS[best]:g}; at
-        λ = {lam:g} it is {total[at[1]]:.3f}.
+        factor λ = {lam:g}. Below, the errors of the advantage against λ in a chain of nine states with an
+        exit at either end, where the true values are known, with γ = {gamma:g} and a critic
+        {critics[first]["name"]}. The squared bias falls from {bias[0]:.3f} at λ = 0 to {bias[-1]:.3g} at
+        λ = 1, the variance grows from {variance[0]:.3f} to {variance[-1]:.3f}. Their sum is least,
+        {total[best]:.3f}, at λ = {_LAMBDAS[best]:g}; at λ = {lam:g} it is {total[at[1]]:.3f}.
     """
     state = {
-        "gamma": float(gamma),
-        "lam": float(lam),
+        "gamma": gamma,
+        "lam": lam,
         "critic": first,
         "gammas": _GAMMAS,
         "lambdas": _LAMBDAS,
@@ -160,26 +124,18 @@ def lambda_sweep(
         ],
         "errors": {"squared_bias": bias[at[1]], "variance": variance[at[1]]},
     }
-    return Figure("sweep", state, alt=alt, still=lambda: _still(critics[first], at, total))
+    return Figure(
+        "sweep", state, alt=alt, height=4.5, still=lambda picture: _still(picture, critics[first], at, total)
+    )
 
 
-def _critics(error: float) -> dict[str, Any]:
-    """Return each critic's name with a function that makes it from the true values and the states' signs."""
-    return {
-        "that is right": lambda true, sign: true,
-        f"{error:g} too high everywhere": lambda true, sign: true + error,
-        f"{error:g} off, up and down in turn": lambda true, sign: true + error * sign,
-        "that says 0 everywhere": lambda true, sign: 0 * true,
-    }
-
-
-def _critic(title: str, mdp: TabularMDP, probs: Any, error: float) -> dict[str, Any]:
-    make = _critics(error)[title]
-    sign = np.where(np.arange(mdp.n_states) % 2 == 0, -1.0, 1.0)
-    found: dict[str, Any] = {"name": title, "squared_bias": [], "variance": []}
+def _critic(name: str, make: Callable[[Any, Any], Any]) -> dict[str, Any]:
+    found: dict[str, Any] = {"name": name, "squared_bias": [], "variance": []}
     for gamma in _GAMMAS:
-        world = _with_gamma(mdp, gamma)
-        critic = make(world.policy_value(np.asarray(probs, dtype=float)), sign)
+        world = chain(9, gamma=gamma)
+        probs = np.tile([0.3, 0.7], (world.n_states, 1))
+        sign = np.where(np.arange(world.n_states) % 2 == 0, -1.0, 1.0)
+        critic = make(world.policy_value(probs), sign)
         errors = [gae_error(world, probs, critic, lam=lam) for lam in _LAMBDAS]
         for part in GaeError._fields:
             # Rounded so that machines agree on the stored digits.
@@ -187,14 +143,7 @@ def _critic(title: str, mdp: TabularMDP, probs: Any, error: float) -> dict[str, 
     return found
 
 
-def _with_gamma(mdp: TabularMDP, gamma: float) -> TabularMDP:
-    return TabularMDP(mdp.P, mdp.rewards, gamma, mdp.start, mdp.terminal)
-
-
-def _still(critic: dict[str, Any], at: tuple[int, int], total: NDArray[np.float64]) -> Picture:
-    from matplotlib.figure import Figure as Picture
-
-    picture = Picture(figsize=(style.WIDTH, 4.5))
+def _still(picture: Picture, critic: dict[str, Any], at: tuple[int, int], total: NDArray[np.float64]) -> None:
     top, ax = picture.subplots(2, 1, height_ratios=[1, 1.5])
     lam = _LAMBDAS[at[1]]
     steps = np.arange(1, _BARS + 1)
@@ -205,15 +154,14 @@ def _still(critic: dict[str, Any], at: tuple[int, int], total: NDArray[np.float6
     top.set_title(f"GAE: weights of the n-step returns, λ = {lam:g}", fontsize=13)
     top.grid(visible=False, axis="x")
 
-    grid, text = np.array(_LAMBDAS), {"fontsize": 12, "textcoords": "offset points"}
+    grid = np.array(_LAMBDAS)
     bias, variance = (np.array(critic[part][at[0]]) for part in ("squared_bias", "variance"))
     ax.plot(grid, total, color=style.colour("truth"), lw=3)
     ax.plot(grid, bias, color=style.colour("muted"), lw=2, ls="--")
     ax.plot(grid, variance, color=style.colour("muted"), lw=2, ls=":")
     ax.plot([lam], [total[at[1]]], "o", ms=9, color=style.colour("truth"))
-    ax.annotate("bias²", (grid[2], bias[2]), xytext=(2, -14), **text)
-    ax.annotate("variance", (grid[5], variance[5]), xytext=(0, 7), **text)
-    ax.annotate("sum", (grid[4], total[4]), xytext=(2, 6), weight="bold", **text)
+    annotate(ax, "bias²", (grid[2], bias[2]), (2, -14))
+    annotate(ax, "variance", (grid[5], variance[5]), (0, 7))
+    annotate(ax, "sum", (grid[4], total[4]), (2, 6), weight="bold")
     ax.set(xlabel="λ", xlim=(0, 1), ylim=(0, 1.15 * total.max()))
     ax.set_title(f"its error, γ = {_GAMMAS[at[0]]:g}, a critic {critic['name']}", fontsize=13)
-    return picture

@@ -14,7 +14,6 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure as Picture
     from numpy.typing import ArrayLike, NDArray
 
-# More rows than these would be no figure any more.
 _ARRAYS = ("old_logp", "new_logp", "advantages")
 _EPS = (0.02, 0.5, 0.01)
 
@@ -87,7 +86,13 @@ def token_ratios(
         "range": _EPS,
         "ratios": [round(float(ratio), 6) for ratio in ratios],
     }
-    return Figure("tokens", state, alt=alt, still=lambda: _still(first, ratios, flat, clip_eps))
+    return Figure(
+        "tokens",
+        state,
+        alt=alt,
+        height=1.3 + 0.27 * len(ratios),
+        still=lambda picture: _still(picture, first, ratios, flat, clip_eps),
+    )
 
 
 def _read(text: Mapping[str, Any]) -> dict[str, Any]:
@@ -103,11 +108,11 @@ def _packed(numbers: ArrayLike) -> str:
     return " ".join(f"{x:.4f}" for x in np.asarray(numbers))
 
 
-def _still(text: dict[str, Any], ratios: NDArray[Any], flat: NDArray[Any], clip_eps: float) -> Picture:
-    from matplotlib.figure import Figure as Picture
+def _still(
+    picture: Picture, text: dict[str, Any], ratios: NDArray[Any], flat: NDArray[Any], clip_eps: float
+) -> None:
     from matplotlib.ticker import NullLocator
 
-    picture = Picture(figsize=(style.WIDTH, 1.3 + 0.27 * len(ratios)))
     ax = picture.subplots()
     rows = np.arange(len(ratios))
     ax.axvspan(1 - clip_eps, 1 + clip_eps, color=style.colour("faint"), alpha=0.7, lw=0)
@@ -124,4 +129,3 @@ def _still(text: dict[str, Any], ratios: NDArray[Any], flat: NDArray[Any], clip_
     ax.xaxis.set_minor_locator(NullLocator())
     ax.set_yticks(rows, text["words"])
     ax.grid(visible=False, axis="y")
-    return picture
