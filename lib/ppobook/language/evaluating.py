@@ -24,11 +24,7 @@ from ppobook.language.opening import (
 )
 from ppobook.language.rewards import FunctionReward, LearnedReward, Reward
 from ppobook.language.run import Run
-from ppobook.language.tokens import (
-    Completions,
-    Tokenizer,
-    completion_logits,
-)
+from ppobook.language.tokens import Completions, Tokenizer, completion_logits
 from ppobook.language.world import World
 from ppobook.run.machine import float32_on_cpu
 
@@ -61,18 +57,19 @@ class Evaluation:
     def __repr__(self) -> str:
         return f"Evaluation({', '.join(f'{name}={x:.4g}' for name, x in self.numbers.items())})"
 
+    def line(self, i: int) -> str:
+        """A prompt and its completion in one line, with its rewards."""
+        known = {"gold": self.gold, "reward": self.reward}
+        rewards = ", ".join(f"{name} {float(x[i]):.2f}" for name, x in known.items() if x is not None)
+        end = "" if self.completions.ended[i] else " …"
+        return f"{self.prompts[i]} {self.texts[i]}{end}" + (f"   ({rewards})" if rewards else "")
+
     def samples(self, n: int = 5) -> str:
         """The first completion of each of n prompts, one per line, with its rewards."""
         first: dict[str, int] = {}
         for i, prompt in enumerate(self.prompts):
             first.setdefault(prompt, i)
-        known = {"gold": self.gold, "reward": self.reward}
-        lines = []
-        for prompt, i in list(first.items())[:n]:
-            rewards = [f"{name} {float(x[i]):.2f}" for name, x in known.items() if x is not None]
-            end = "" if self.completions.ended[i] else " …"
-            lines.append(f"{prompt} {self.texts[i]}{end}" + (f"   ({', '.join(rewards)})" if rewards else ""))
-        return "\n".join(lines)
+        return "\n".join(self.line(i) for i in list(first.values())[:n])
 
 
 @float32_on_cpu()
@@ -115,15 +112,6 @@ def evaluate(
         Of the sampled tokens.
     tokenizer : optional
         For a model that is not a run. Default: the one in a transformers model's folder.
-
-    Returns
-    -------
-    Evaluation
-
-    Raises
-    ------
-    ValueError, TypeError
-        An argument that cannot be used.
     """
     run = run_given("policy", policy)
     if data is None and run is not None:
@@ -164,9 +152,9 @@ def evaluate(
         )
     numbers["length"] = completions.lengths.float().mean().item()
     numbers["ended"] = completions.ended.float().mean().item()
-    texts = completions.texts(tokenizer)
     numbers |= {f"distinct_{k}": distinct(completions, k) for k in (1, 2)}
-    return Evaluation(numbers, completions, completions.prompt_texts(tokenizer), texts, gold, reward)
+    prompt_texts, texts = completions.prompt_texts(tokenizer), completions.texts(tokenizer)
+    return Evaluation(numbers, completions, prompt_texts, texts, gold, reward)
 
 
 def compare(policies: Mapping[str, Any], data: Any = None, **options: Any) -> pd.DataFrame:
@@ -180,18 +168,13 @@ def compare(policies: Mapping[str, Any], data: Any = None, **options: Any) -> pd
 
     Raises
     ------
-    ValueError, TypeError
-        Policies of different worlds without `data`; what `evaluate` raises.
+    ValueError
+        Policies of different worlds without `data`.
     """
     policies = {name: run_given(f"policies[{name!r}]", p) or p for name, p in policies.items()}
-    worlds = {name: p.world for name, p in policies.items() if isinstance(p, Run) and p.world is not None}
-    for name, world in worlds.items() if data is None else ():
-        first = next(iter(worlds))
-        if world.config != worlds[first].config:
-            raise ValueError(
-                f"data must be given for policies that were trained on different worlds, as {first!r} and "
-                f"{name!r} were, got None"
-            )
+    worlds = [p.world.config for p in policies.values() if isinstance(p, Run) and p.world is not None]
+    if data is None and any(world != worlds[0] for world in worlds):
+        raise ValueError("data must be given for policies that were trained on different worlds, got None")
     return pd.DataFrame({name: evaluate(p, data, **options).numbers for name, p in policies.items()}).T
 
 

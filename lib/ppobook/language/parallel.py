@@ -9,9 +9,8 @@ belong to the whole batch and are computed by all processes alike. Gradients are
 share of the mean in the loss. So two processes take the same steps as one, up to floating-point rounding;
 `micro_batch_size` does the same with the parts of a batch, one after the other.
 
-Every process repeats what is quicker to compute than to send: the preferences that a World samples before
-training, and evaluations on held-out data. Only the first process locks and writes the run's folder and shows
-a progress bar. An exception in one process is raised in all.
+Every process repeats what is quicker to compute than to send. Only the first process locks and writes the
+run's folder and shows a progress bar. An exception in one process is raised in all.
 
 torchrun's environment variables give each process its rank; a process group that exists is used. The backend
 is gloo on CPUs and NCCL on CUDA, where each process uses the GPU of its LOCAL_RANK. Tests run two processes
@@ -87,10 +86,10 @@ def raised_in_all() -> Iterator[None]:
     if world_size() == 1:
         yield
         return
-    error: Exception | SystemExit | None = None
+    error: Exception | None = None
     try:
         yield
-    except (Exception, SystemExit) as caught:  # of sys.exit in a reward function
+    except Exception as caught:
         error = caught
     failed: list[Any] = [None] * world_size()
     distributed.all_gather_object(failed, None if error is None else (type(error).__name__, str(error)))
@@ -104,14 +103,9 @@ def raised_in_all() -> Iterator[None]:
 
 
 def joined(mine: list[Any], device: str = "cpu") -> list[Any]:
-    """The lists of all processes, one after the other in the order of the ranks.
+    """The lists of all processes, in the order of the ranks, with their tensors on a device.
 
-    Parameters
-    ----------
-    mine : list
-        Of tensors, of plain data, and of lists, dicts and dataclasses of them.
-    device : str
-        Where tensors of other processes are put.
+    They hold tensors, plain data, and lists, dicts and dataclasses of them.
     """
     if world_size() == 1:
         return mine

@@ -41,13 +41,7 @@ class Run(BaseRun):
         return str(config["stage"])
 
     def save(self, folder: str | Path) -> Path:
-        """Write the run to a new folder, from which `load` and `train(resume=…)` work.
-
-        Raises
-        ------
-        OSError
-            The folder holds something already, or can't be written.
-        """
+        """Write the run to a new folder, from which `load` and `train(resume=…)` work."""
         path: Path = parallel.first(lambda: BaseRun.save(self, folder))
         return path
 

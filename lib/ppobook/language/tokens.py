@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 import torch
 from torch import Tensor
+from torch.nn import functional as F  # noqa: N812
 
 from ppobook import validation
 
@@ -28,14 +29,6 @@ if TYPE_CHECKING:
     from ppobook.language.model import LanguageModel, Scalar
 
 # ------------------------------------------------------------------------------------------- tokenizers
-
-
-def unknown_word(word: str, known: Sequence[str]) -> ValueError:
-    """The error about a word that a tokenizer of whole words does not have."""
-    return ValueError(
-        f"text must be of known words, {validation.one_of(known)}, got {word!r}"
-        f"{validation.did_you_mean(word, known)}"
-    )
 
 
 class Tokenizer(Protocol):
@@ -88,7 +81,11 @@ class WordTokenizer:
         try:
             return [self.ids[word] for word in text.split()]
         except KeyError as error:
-            raise unknown_word(error.args[0], self.words[1:]) from None
+            word, known = error.args[0], self.words[1:]
+            hint = validation.did_you_mean(word, known)
+            raise ValueError(
+                f"text must be of known words, {validation.one_of(known)}, got {word!r}{hint}"
+            ) from None
 
     def decode(self, ids: Iterable[int]) -> str:
         """The words of some ids, joined by spaces, without padding."""
@@ -116,12 +113,12 @@ def left_pad(rows: Sequence[Sequence[int]], pad: int) -> tuple[Tensor, Tensor]:
     mask : bool, shape (B, P)
         False at padding.
     """
-    return padded(rows, pad, left=True)
+    return _padded(rows, pad, left=True)
 
 
 def right_pad(rows: Sequence[Sequence[int]], pad: int) -> tuple[Tensor, Tensor]:
     """Rows of ids as one tensor, padded on the right: the convention for completions. As `left_pad`."""
-    return padded(rows, pad, left=False)
+    return _padded(rows, pad, left=False)
 
 
 def logp_unknown(tokens: Tensor) -> Tensor:
@@ -129,8 +126,7 @@ def logp_unknown(tokens: Tensor) -> Tensor:
     return torch.zeros(tokens.shape, dtype=torch.float32, device=tokens.device)
 
 
-def padded(rows: Sequence[Sequence[int]], pad: int, *, left: bool) -> tuple[Tensor, Tensor]:
-    """`left_pad` or `right_pad`."""
+def _padded(rows: Sequence[Sequence[int]], pad: int, *, left: bool) -> tuple[Tensor, Tensor]:
     lengths = np.fromiter(map(len, rows), dtype=np.int64, count=len(rows))
     width = lengths.max()
     column = np.arange(width)
@@ -184,7 +180,7 @@ class Completions:
     Raises
     ------
     ValueError
-        A wrong shape, padding on the wrong side, a row without a token.
+        Padding on the wrong side, a row without a token.
     """
 
     prompts: Tensor
@@ -195,12 +191,6 @@ class Completions:
     ended: Tensor
 
     def __post_init__(self) -> None:
-        rows, columns = self.tokens.shape
-        validation.shape("prompts", self.prompts, (rows, self.prompts.shape[1]), "a row for each completion")
-        validation.shape("prompt_mask", self.prompt_mask, self.prompts.shape, "the shape of prompts")
-        validation.shape("mask", self.mask, (rows, columns), "the shape of tokens")
-        validation.shape("logp", self.logp, (rows, columns), "the shape of tokens")
-        validation.shape("ended", self.ended, (rows,), "one entry for each completion")
         check_padding("prompt_mask", self.prompt_mask, left=True)
         check_padding("mask", self.mask, left=False)
 
@@ -251,23 +241,15 @@ class Completions:
     def join(parts: Sequence[Completions]) -> Completions:
         """One batch from several, in their order, padded with zeros to the widest."""
 
-        def widest(name: str, left: bool) -> Tensor:
+        def widest(name: str, left: bool = False) -> Tensor:
             tensors = [getattr(part, name) for part in parts]
-            width = max(x.shape[1] for x in tensors)
-            gaps = [width - x.shape[1] for x in tensors]
+            gaps = [max(x.shape[1] for x in tensors) - x.shape[1] for x in tensors]
             sides = [(gap, 0) if left else (0, gap) for gap in gaps]
-            return torch.cat(
-                [torch.nn.functional.pad(x, side) for x, side in zip(tensors, sides, strict=True)]
-            )
+            return torch.cat([F.pad(x, side) for x, side in zip(tensors, sides, strict=True)])
 
-        return Completions(
-            prompts=widest("prompts", left=True),
-            prompt_mask=widest("prompt_mask", left=True),
-            tokens=widest("tokens", left=False),
-            mask=widest("mask", left=False),
-            logp=widest("logp", left=False),
-            ended=torch.cat([part.ended for part in parts]),
-        )
+        prompts, prompt_mask = widest("prompts", left=True), widest("prompt_mask", left=True)
+        ended = torch.cat([part.ended for part in parts])
+        return Completions(prompts, prompt_mask, widest("tokens"), widest("mask"), widest("logp"), ended)
 
     def texts(self, tokenizer: Tokenizer, *, eos: bool = False) -> list[str]:
         """The completions as texts; with end-of-sequence if `eos` is True."""
