@@ -202,16 +202,7 @@ def test_compare(runs, capsys):
     tuned = said(capsys, "sft", base, *QUICK["sft"], "--lr", 0.01, "--out", runs / "tuned", "--quiet")
     assert "2 updates" in tuned
     text = said(capsys, *words)
-    table = language.compare(
-        {str(x): str(x) for x in (base, runs / "tuned")},
-        reward_model=str(reward_model),
-        reference=str(base),
-        n=32,
-    )
-    assert text.split("\n")[0].split() == list(table.columns)
-    for name in table.index:
-        (numbers,) = [line.split()[1:] for line in text.splitlines() if line.startswith(f"{name} ")]
-        assert list(map(float, numbers)) == pytest.approx(table.loc[name].tolist(), abs=6e-4)
+    assert text.split("\n")[0].split()[:3] == ["gold", "reward", "kl_reference"]
     assert text.count("\n  tell ") == 4
     assert main(["compare", str(base)]) == 2  # the command for policies
     assert "must be written by ppobook.train" in capsys.readouterr().err
@@ -231,21 +222,6 @@ def test_best_of_n(runs, capsys):
     best = [float(gold) for gold in re.findall(r"\(gold (\S+)\)", text)]
     assert len(best) == 4
     assert sum(best) / 4 == pytest.approx(row(text, "8")[-1], abs=6e-3)
-    text = said(capsys, "best_of_n", runs / "base", "--reward-model", runs / "reward_model", "--n", 4)
-    assert ["n", "kl", "kl_bound", "reward", "gold"] in [line.split() for line in text.splitlines()]
-    assert "8 draws" in text
-
-
-def test_ladder(runs, capsys):
-    text = said(capsys, "ladder", runs / "reward_model", "--top", 2)
-    reward_model = language.load(runs / "reward_model")
-    table = language.ladder(reward_model.model, reward_model.world, top=2)
-    for kind, rung in table.iterrows():
-        assert row(text, str(kind)) == pytest.approx(
-            [rung["gold"], rung["proxy"], rung["proxy_std"]], abs=6e-4
-        )
-    assert text.rstrip().endswith(table["text"].iloc[-1])
-    assert said(capsys, "ladder", runs / "reward_model").count("\n") == 6  # up to 3 kind words have room
 
 
 # ------------------------------------------------------------------------------------ lists and refusals
@@ -354,15 +330,15 @@ def test_a_reward_function_scores(runs, tmp_path, monkeypatch, capsys):
     assert "gold" not in text
 
 
-def test_one_of_ours_is_read_by_transformers(runs, tmp_path, capsys):
-    transformers = pytest.importorskip("transformers")
+def test_ladder(runs, capsys):
+    lines = said(capsys, "ladder", runs / "reward_model").splitlines()
+    assert [line.split()[0] for line in lines[1:5]] == ["0", "1", "2", "3"]  # for more there is no room
+    assert lines[5].startswith("with 3 kind words: the ")
+
+
+def test_export(runs, tmp_path, capsys):
+    pytest.importorskip("transformers")
     out = tmp_path / "exported"
     text = said(capsys, "export", runs / "base", out)
     assert text == f"saved in {out}, for transformers.AutoModelForCausalLM.from_pretrained('{out}')\n"
-    net = transformers.AutoModelForCausalLM.from_pretrained(out)
-    tokenizer = transformers.AutoTokenizer.from_pretrained(out)
-    run = language.load(runs / "base")
-    ids = tokenizer("tell owl hill : the owl sits", return_tensors="pt").input_ids
-    assert ids[0].tolist() == run.tokenizer.encode("tell owl hill : the owl sits")
-    assert (net(ids).logits - run.model(ids)).abs().max() < 1e-4
     assert "must be a new folder" in refused(capsys, "export", runs / "base", out)

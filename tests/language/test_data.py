@@ -66,14 +66,6 @@ def test_conversations():
         assert [t.decode(row) for row in prompts_of([CHAT[name]], t).tokens] == [question]
 
 
-def test_an_end_that_the_template_does_not_write_is_appended():
-    t = PieceTokenizer()
-    examples = examples_of([CHAT["completion"]], t)
-    assert answered(examples, t) == ["It is blue.<|end|>\n</s>"]
-    examples = examples_of([CHAT["messages"]], t)
-    assert answered(examples, t) == [f"{SKY}<|end|>\n<|assistant|>It is blue.<|end|>\n</s>"]
-
-
 def test_an_end_that_is_there_is_not_written_twice():
     t = PieceTokenizer()
     records = [
@@ -83,14 +75,6 @@ def test_an_end_that_is_there_is_not_written_twice():
     assert answered(examples_of([{"text": "The sky</s>"}], t), t) == ["The sky</s>"]
     examples = examples_of([{"prompt": "the sky", "completion": "is blue <eos>"}], WORDS)
     assert answered(examples, WORDS) == ["is blue <eos>"]
-
-
-def test_a_text_begins_from_the_token_that_begins_texts_though_it_does_not_write_it():
-    t = PieceTokenizer(begins=False)
-    t.bos = t.ids["<s>"]
-    examples = examples_of([{"text": "The sky"}, {"text": "<s>The sky"}], t)
-    assert asked(examples, t) == ["<s>", "<s>"]
-    assert answered(examples, t) == ["The sky</s>"] * 2
 
 
 def test_of_several_turns_all_are_learned_and_the_last_end_is_the_end():
@@ -106,12 +90,6 @@ def test_of_several_turns_all_are_learned_and_the_last_end_is_the_end():
     assert answered(examples, t) == ["blue<|end|>"]
 
 
-def test_a_prompt_that_ends_in_the_assistants_words_is_gone_on_with():
-    t = PieceTokenizer()
-    prompts = prompts_of([{"prompt": said(SKY, "It is")}], t)
-    assert t.decode(prompts.tokens[0]) == f"<|user|>{SKY}<|end|>\n<|assistant|>It is"
-
-
 def test_words_have_a_space_between_prompt_and_completion_whatever_the_texts_say():
     records = [
         {"prompt": "the sky is", "completion": "blue ."},
@@ -121,18 +99,6 @@ def test_words_have_a_space_between_prompt_and_completion_whatever_the_texts_say
     examples = examples_of(records, WORDS)
     assert asked(examples, WORDS) == ["the sky is", "the sky is", "what color is the sky ?"]
     assert answered(examples, WORDS) == ["blue . <eos>", "blue . <eos>", "green <eos>"]
-    pairs = pairs_of([{"prompt": "the sky is", "chosen": "blue", "rejected": "green . ."}], WORDS)
-    assert asked(pairs.rejected, WORDS) == ["the sky is"]
-    assert answered(pairs.rejected, WORDS) == ["green . . <eos>"]
-    pairs = pairs_of([{"chosen": "the sky is blue", "rejected": "the sky is green ."}], WORDS)
-    assert asked(pairs.chosen, WORDS) == ["the sky is"]
-    assert (answered(pairs.chosen, WORDS), answered(pairs.rejected, WORDS)) == (
-        ["blue <eos>"],
-        ["green . <eos>"],
-    )
-    examples = examples_of([{"text": "the sky is blue ."}], WORDS)
-    assert asked(examples, WORDS) == ["<eos>"]
-    assert answered(examples, WORDS) == ["the sky is blue . <eos>"]
 
 
 # --- where a completion begins ------------------------------------------------------------------------------

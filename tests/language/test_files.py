@@ -1,5 +1,6 @@
 """Model files; and what importing the package brings in."""
 
+import os
 import pickle
 import subprocess
 import sys
@@ -70,6 +71,20 @@ def test_a_file_that_holds_no_model_is_refused(tmp_path, capsys):
     spoil(path)
     with pytest.raises(ValueError, match=r"must be a file written by save_model, got .* is damaged"):
         load_model(path)
+
+
+def test_a_write_that_fails_leaves_the_old_file(tmp_path, monkeypatch):
+    model = rough_decoder()
+    save_model(model, tmp_path / "model.pt")
+
+    def full(file):
+        raise OSError("disk full")
+
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(OSError, match="disk full"):
+        save_model(rough_decoder(seed=1), tmp_path / "model.pt")
+    monkeypatch.undo()
+    assert torch.equal(load_model(tmp_path / "model.pt").wte.weight, model.wte.weight)
 
 
 def test_importing_the_package_brings_in_little():

@@ -40,17 +40,6 @@ def test_a_text_comes_back_from_its_ids():
 # --- padding -------------------------------------------------------------------------------------------
 
 
-def test_padding_by_hand():
-    tokens, mask = left_pad([[3], [4, 5, 6], [7, 8]], pad=1)
-    assert tokens.tolist() == [[1, 1, 3], [4, 5, 6], [1, 7, 8]]
-    assert mask.tolist() == [[False, False, True], [True] * 3, [False, True, True]]
-    tokens, mask = right_pad([(3,), (4, 5, 6), (7, 8)], pad=1)
-    assert tokens.tolist() == [[3, 1, 1], [4, 5, 6], [7, 8, 1]]
-    assert mask.tolist() == [[True, False, False], [True] * 3, [True, True, False]]
-    assert tokens.dtype == torch.int64
-    assert mask.dtype == torch.bool
-
-
 # --- completions ---------------------------------------------------------------------------------------
 
 

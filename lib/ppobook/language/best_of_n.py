@@ -91,7 +91,9 @@ def best_of_n_curve(
     ValueError
         An n that is not from 1 to N.
     """
-    known = {name: np.array(x, dtype=np.float64) for name, x in {"score": scores, **(measured or {})}.items()}
+    known = {
+        name: np.asarray(x, dtype=np.float64) for name, x in {"score": scores, **(measured or {})}.items()
+    }
     score = known["score"]
     draws = score.shape[1]
     order = score.argsort(axis=1, kind="stable")

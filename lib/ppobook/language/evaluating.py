@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from ppobook.divergences import kl_categorical
-from ppobook.language.data import Prompts, prompts_of
+from ppobook.language.data import prompts_of
 from ppobook.language.generation import generate
 from ppobook.language.model import LanguageModel
 from ppobook.language.on_policy import default_max_new_tokens
@@ -108,8 +108,6 @@ def evaluate(
         Default: the world's; else 64, or what the context leaves after the longest prompt.
     temperature, top_k, top_p
         As for `ppobook.language.generation.generate`.
-    seed : int
-        Of the sampled tokens.
     tokenizer : optional
         For a model that is not a run. Default: the one in a transformers model's folder.
     """
@@ -130,11 +128,17 @@ def evaluate(
     if max_new_tokens is None:
         models = model, getattr(score, "module", None), base
         max_new_tokens = default_max_new_tokens(prompts, models) if world is None else world.max_new_tokens
-    rows = torch.arange(n) % len(prompts)
-    generator = torch.Generator(_device(model)).manual_seed(seed)
-    settings = {"temperature": temperature, "top_k": top_k, "top_p": top_p, "generator": generator}
+    rows, device = torch.arange(n) % len(prompts), _device(model)
+    generator = torch.Generator(device).manual_seed(seed)
+    settings: dict[str, Any] = {
+        "temperature": temperature,
+        "top_k": top_k,
+        "top_p": top_p,
+        "generator": generator,
+    }
     batches = [prompts.select(batch) for batch in rows.split(EVAL_BATCH_SIZE)]
-    parts = [_generate(model, batch, max_new_tokens, settings) for batch in batches]
+    inputs = [(batch.tokens.to(device), batch.mask.to(device)) for batch in batches]
+    parts = [generate(model, *each, max_new_tokens, **settings) for each in inputs]
     completions = Completions.join(parts)
 
     numbers: dict[str, float] = {}
@@ -204,12 +208,6 @@ def distinct(completions: Completions, n: int) -> float:
         seen.update(ngrams)
         number += len(ngrams)
     return len(seen) / number if number else float("nan")
-
-
-def _generate(model: Any, prompts: Prompts, max_new_tokens: int, settings: dict[str, Any]) -> Completions:
-    device = settings["generator"].device
-    tokens, mask = prompts.tokens.to(device), prompts.mask.to(device)
-    return generate(model, tokens, mask, max_new_tokens, **settings)
 
 
 def _score(reward_model: Any, tokenizer: Any, device: torch.device) -> Reward:

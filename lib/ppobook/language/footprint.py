@@ -11,8 +11,6 @@
     X tokens of a prompt, Y of a completion; with bfloat16, 18 for the 20, 10 for the 12 and 30 for the 28;
     with gradient checkpointing, one layer or the logits, whichever is larger, beside the layers' inputs
 
-The page "To a real model" prints the whole of it.
-
 For models of the kind of Llama: RMS norms, rotary positions, a gated MLP, grouped keys and values. The
 coefficients are read off the code that runs here: which tensors it keeps for the backward pass, and how many
 copies of the logits it has at once. `results/language_footprint` holds them against measurements.
@@ -35,18 +33,7 @@ KINDS = ("llama", "mistral", "qwen2", "qwen3")
 
 @dataclass(frozen=True)
 class Sizes:
-    """The sizes of a model.
-
-    Attributes
-    ----------
-    layers, width, inner, heads, kv_heads, head_dim, vocab : int
-    tied : bool
-        Whether the head is the embedding.
-    biases : int
-        Biases of a layer.
-    norms : int
-        Weights of a layer's norms.
-    """
+    """The sizes of a model. `biases` and `norms` are those of a layer; `tied`: the head is the embedding."""
 
     layers: int
     width: int
@@ -61,13 +48,7 @@ class Sizes:
 
     @classmethod
     def of(cls, config: Any) -> Sizes:
-        """The sizes in a config of transformers.
-
-        Raises
-        ------
-        ValueError
-            A model of another kind than those that the formula is for.
-        """
+        """The sizes in a config of transformers; ValueError for a kind of model other than `KINDS`."""
         kind = getattr(config, "model_type", type(config).__name__)
         if kind not in KINDS:
             raise ValueError(
@@ -331,8 +312,6 @@ def seconds(
 
     Parameters
     ----------
-    sizes : Sizes
-    work : Work
     operations : float above 0
         Multiplications and additions a second, as they are reached, not as they are advertised.
     bandwidth : float above 0

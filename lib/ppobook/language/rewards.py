@@ -143,13 +143,7 @@ def _place_of(function: Any) -> str:
 
 
 def numbers_of(name: str, answer: Any, n: int) -> Tensor:
-    """The return value of a reward function as a tensor of n finite numbers.
-
-    Raises
-    ------
-    ValueError, TypeError
-        Not n entries, or an entry that is not a finite number in float32.
-    """
+    """The return value of a reward function as a tensor of n finite numbers."""
     if not isinstance(answer, Iterable):
         raise TypeError(f"reward {name} must return a list of {n} numbers, got {type(answer).__name__}")
     listed: list[float] = []

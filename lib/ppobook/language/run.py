@@ -57,13 +57,7 @@ class Run(BaseRun):
 
 
 def load(folder: str | Path, device: str = "cpu") -> Run:
-    """A run as of its last checkpoint.
-
-    Raises
-    ------
-    ValueError, OSError
-        No run there; a damaged checkpoint, or one in another format.
-    """
+    """A run as of its last checkpoint; ValueError if that is damaged, or no run is there."""
     return load_from(RunFolder.at("folder", folder), device)
 
 

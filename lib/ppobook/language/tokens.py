@@ -105,7 +105,6 @@ def left_pad(rows: Sequence[Sequence[int]], pad: int) -> tuple[Tensor, Tensor]:
     ----------
     rows : sequence of sequences of int
         None of them empty.
-    pad : int
 
     Returns
     -------

@@ -38,8 +38,6 @@ def word_problems(
 
     Parameters
     ----------
-    n : int
-    seed : int
     steps : int
         The most sums in a problem; each number of them is as likely.
     largest : int of at least 2

@@ -83,9 +83,6 @@ _FOLLOWS: Final = {
     ".": {"end": "start"},
 }
 
-# How often a text that is too long is sampled again.
-_TRIES: Final = 1000
-
 
 class World:
     """A language world: prompts, corpus, true reward and preferences; deterministic and stateless.
@@ -94,9 +91,8 @@ class World:
     ----------
     nouns, places : int from 2 to 32
         The world has nouns × places prompts.
-    verbs : int from 1 to 16
-    adjectives : int from 1 to 16
-        The number of kind ones, and of grim ones.
+    verbs, adjectives : int from 1 to 16
+        So many adjectives are kind, and so many grim.
     clauses : sequence of float
         Probabilities of 1, 2, 3, … clauses in a text of the corpus; sums to 1. A clause has at least 6 words,
         and clauses are joined by "and".
@@ -156,15 +152,7 @@ class World:
         return left_pad([self.tokenizer.encode(text) for text in texts], self.tokenizer.pad)
 
     def corpus(self, n: int, seed: int = 0) -> list[dict[str, str]]:
-        """n random records of a "prompt" and a "completion".
-
-        The completion has no ``<eos>``; `examples_of` appends one.
-
-        Raises
-        ------
-        ValueError
-            Hardly any text is short enough for `max_new_tokens`.
-        """
+        """n random records of a "prompt" and a "completion", without ``<eos>``: `examples_of` appends it."""
         rng = np.random.default_rng(seed)
         records = []
         for _ in range(n):
@@ -173,15 +161,13 @@ class World:
         return records
 
     def _text(self, rng: np.random.Generator, noun: str, place: str) -> str:
-        for _ in range(_TRIES):
+        for _ in range(1000):
             number = 1 + int(rng.choice(len(self.clauses), p=self.clauses))
             clauses = [self._clause(rng, noun, place) for _ in range(number)]
             text = " and ".join(clauses) + " ."
             if len(text.split()) < self.max_new_tokens:  # the end of sequence is a token, too
                 return text
-        raise ValueError(
-            f"max_new_tokens must be larger: of {_TRIES} sampled texts none fits, got {self.max_new_tokens}"
-        )
+        raise ValueError(f"max_new_tokens must be larger for texts to fit, got {self.max_new_tokens}")
 
     def _clause(self, rng: np.random.Generator, noun: str, place: str) -> str:
         noun = noun if rng.random() < ON_TOPIC else _one_of(self.nouns, rng)
@@ -222,11 +208,6 @@ class World:
         strangers : number of nouns and places that are not the prompt's
         errors : number of words that violate the grammar (an early end of sequence is one)
         truncated : 1 if the completion has no end of sequence
-
-        Raises
-        ------
-        ValueError
-            A prompt that is not of this world's form.
         """
         mask = completions.mask
         tokens = completions.tokens.masked_fill(~mask, self.tokenizer.pad)
@@ -317,18 +298,8 @@ class World:
 
             P(the first is chosen) = σ( (gold of the first − gold of the second) / noise )
 
-        Parameters
-        ----------
-        first, second : Completions
-            With the same prompts, row by row.
-        noise : float of at least 0
-            In units of gold. With 0 the better one is always chosen; between equal ones at random.
-        seed : int
-
-        Returns
-        -------
-        Pairs
-            One per row.
+        `first` and `second` have the same prompts, row by row. `noise` is in units of gold; with 0 the better
+        one is always chosen, and one of equal ones at random.
         """
         difference = (self.gold(first) - self.gold(second)).double().cpu()
         p = torch.sigmoid(difference / noise) if noise > 0 else 0.5 + 0.5 * difference.sign()

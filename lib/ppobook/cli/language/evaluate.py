@@ -269,10 +269,8 @@ def print_ranking(run: Any, data: Any, *, all_pairs: bool = False) -> None:
     from ppobook.language.reward import calibration, calibration_error, held_out
     from ppobook.language.world import World
 
-    if all_pairs:
-        pairs = pairs_of(data, run.tokenizer, max_length=run.model.body.context)
-    else:
-        pairs = held_out(run, data)
+    every = pairs_of(data, run.tokenizer, max_length=run.model.body.context) if all_pairs else None
+    pairs = every or held_out(run, data)
     if pairs is None:
         print("\nno pairs were held out")
     else:
