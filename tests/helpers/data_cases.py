@@ -2,7 +2,6 @@
 
 import re
 
-from ppobook.language.data import examples_of, labelled_of, pairs_of, prompts_of
 from ppobook.language.tokens import WordTokenizer
 from ppobook.language.world import World
 
@@ -111,12 +110,3 @@ RECORDS = [
     {"prompt": "the sun is", "completion": "green .", "level": 2.5},
     {"prompt": "what color is it ?", "completion": "it is blue", "level": None},
 ]
-
-
-READERS = [prompts_of, examples_of, pairs_of, labelled_of]
-GOOD = {
-    prompts_of: {"prompt": "the sky"},
-    examples_of: {"prompt": "the sky", "completion": "is blue"},
-    pairs_of: {"prompt": "the sky", "chosen": "is blue", "rejected": "is green"},
-    labelled_of: {"prompt": "the sky", "completion": "is blue", "label": True},
-}

@@ -8,10 +8,6 @@ from typing import Any, Self
 from ppobook import validation
 from ppobook.run.settings import Settings, setting
 
-# Limits of what is in memory at once, and of what is sampled and kept.
-MOST_AT_ONCE = 100_000
-MOST_STORED = 1_000_000
-
 # The maximum length of a completion where neither the settings nor the world have one.
 MAX_NEW_TOKENS = 64
 
@@ -42,7 +38,7 @@ class StageSettings(Settings):
 class SamplingSettings(StageSettings):
     """The settings of every stage that samples."""
 
-    batch_size: int = setting(64, "completions in one update", low=1, high=MOST_AT_ONCE)
+    batch_size: int = setting(64, "completions in one update", low=1)
     temperature: float = setting(1.0, "sampling temperature", above=0)
     max_new_tokens: int | None = setting(
         None, f"maximum length of a completion; none: the world's, else {MAX_NEW_TOKENS} or what fits", low=1
@@ -70,7 +66,7 @@ class SFTSettings(StageSettings):
     lr: float = 3e-3
     warmup: int = 10
     batch_size: int = setting(64, "examples in one update", low=1)
-    examples: int = setting(3000, "texts of a World's corpus to train on", low=1, high=MOST_STORED)
+    examples: int = setting(3000, "texts of a World's corpus to train on", low=1)
     eval_every: int = setting(40, "updates between two evaluations on held-out examples", low=1)
     eval_examples: int = setting(
         256,
@@ -95,7 +91,7 @@ class PairSettings(StageSettings):
 
     warmup: int = 10
     batch_size: int = setting(64, "pairs in one update; for kto, completions", low=1)
-    pairs: int = setting(3000, "pairs to sample in a World", low=1, high=MOST_STORED)
+    pairs: int = setting(3000, "pairs to sample in a World", low=1)
     temperatures: tuple[float, ...] = setting(
         (1.0, 1.5), "sampling temperatures of the two completions of a pair, in a World", above=0
     )
@@ -106,7 +102,7 @@ class PairSettings(StageSettings):
     )
     eval_every: int = setting(50, "updates between two evaluations on held-out pairs", low=1)
     eval_pairs: int = setting(
-        500, "held-out pairs: sampled in a World, else at most a tenth of the data", low=0, high=MOST_STORED
+        500, "held-out pairs: sampled in a World, else at most a tenth of the data", low=0
     )
 
 
@@ -331,7 +327,7 @@ class IterativePPOSettings(PPOSettings):
     """The settings of PPO, and those of the reward model's updates."""
 
     refresh_every: int = setting(20, "updates of the policy between two updates of the reward model", low=1)
-    pairs: int = setting(500, "new preference pairs for each of them", low=1, high=MOST_STORED)
+    pairs: int = setting(500, "new preference pairs for each of them", low=1)
     keep_old: bool = setting(True, "train on the pairs of earlier updates as well")
     temperatures: tuple[float, ...] = setting(
         (1.0, 1.0), "sampling temperatures of the two completions of a pair", above=0
@@ -342,9 +338,7 @@ class IterativePPOSettings(PPOSettings):
         low=0,
     )
     reward_model_epochs: int = setting(1, "epochs of the reward model on the pairs", low=1)
-    reward_model_batch_size: int = setting(
-        64, "pairs in one gradient step of the reward model", low=1, high=MOST_AT_ONCE
-    )
+    reward_model_batch_size: int = setting(64, "pairs in one gradient step of the reward model", low=1)
     reward_model_lr: float = setting(3e-4, "learning rate of Adam, for the reward model", above=0, high=1e3)
 
 
