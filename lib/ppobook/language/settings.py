@@ -69,10 +69,7 @@ class SFTSettings(StageSettings):
     examples: int = setting(3000, "texts of a World's corpus to train on", low=1)
     eval_every: int = setting(40, "updates between two evaluations on held-out examples", low=1)
     eval_examples: int = setting(
-        256,
-        "held-out examples: sampled in a World, else at most a tenth of the data",
-        low=0,
-        high=MOST_STORED,
+        256, "held-out examples: sampled in a World, else at most a tenth of the data", low=0
     )
     layers: int = setting(2, "layers of a new decoder", low=1)
     width: int = setting(64, "width of a new decoder", low=1)
