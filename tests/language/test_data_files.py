@@ -65,12 +65,6 @@ def test_a_digest_is_of_what_the_records_say():
     ]
     assert len({one, *map(digest_of, others)}) == 1 + len(others)
 
-    class Thing:
-        pass
-
-    # What JSON has no form for; an address in memory is another in each run.
-    first, second = ([{"prompt": "the", "x": x} for x in (Thing(), torch.ones(2), {3})] for _ in range(2))
-    assert digest_of(first) == digest_of(second)
     assert digest_of([{"x": torch.ones(2)}]) != digest_of([{"x": torch.zeros(2)}])
 
 

@@ -210,7 +210,7 @@ def work(rank, port, folder):
         found["stopped"] = parallel.gather(lambda: [update])
         try:
             fit("grpo, a function", reward=lambda: angry)
-        except ValueError as error:
+        except (ValueError, RuntimeError) as error:
             sentence = str(error)
             found["angry"] = parallel.gather(lambda: [sentence])
         kept, Stage.learn = Stage.learn, as_if_alone
@@ -292,7 +292,8 @@ def test_ctrl_c_in_one_process_stops_both_at_the_same_update(two):
 
 
 def test_an_error_in_one_process_is_raised_in_both(two):
-    assert two["angry"] == ["reward angry wants kinder words"] * 2
+    sentence = "reward angry wants kinder words"
+    assert two["angry"] == [f"process 1 has raised ValueError('{sentence}')", sentence]
 
 
 def test_torchrun_and_the_command_line(tmp_path):

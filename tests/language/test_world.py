@@ -214,24 +214,6 @@ def test_the_corpus_says_what_it_says_as_often_as_stated():
     assert sum(own.values()) / (2 * total) == pytest.approx(0.775, abs=0.01)
 
 
-def test_texts_that_are_too_long_are_drawn_anew():
-    """The lengths of what is kept are those of what is drawn, given that it is short enough."""
-    limit = 16
-    world = World(max_new_tokens=limit)
-    one = {0: 1 - ADJECTIVE, 1: ADJECTIVE * (1 - SECOND_ADJECTIVE), 2: ADJECTIVE * SECOND_ADJECTIVE}
-    chances = {}
-    for number, p in enumerate(CLAUSES, start=1):
-        for halves in itertools.product(one, repeat=2 * number):
-            length = 7 * number + sum(halves)  # six words and "and" or "." a clause
-            if length + 1 <= limit:
-                chances[length] = chances.get(length, 0) + p * math.prod(one[h] for h in halves)
-    n = 4000
-    lengths = [len(record["completion"].split()) for record in world.corpus(n, seed=4)]
-    assert {*lengths} <= {*chances}
-    for length, p in chances.items():
-        assert near(lengths.count(length), n, p / sum(chances.values()))
-
-
 def test_all_that_is_in_the_corpus_is_right():
     for world in (WORLD, WIDE):
         records = world.corpus(500, seed=5)

@@ -29,14 +29,6 @@ from typing import Any
 import torch
 from torch import Tensor, distributed, nn
 
-from ppobook import validation
-
-# Exceptions of another process that are raised by their own type.
-_KINDS = (
-    *(ValueError, TypeError, KeyError, FloatingPointError, RuntimeError, NotImplementedError, OSError),
-    validation.NotFiniteError,
-)
-
 
 def begin() -> None:
     """Join the process group, if torchrun has started several processes."""
@@ -82,7 +74,7 @@ def share(n: int, together: int = 1) -> Tensor:
 
 @contextmanager
 def raised_in_all() -> Iterator[None]:
-    """Raise an exception of the block in every process, if it is raised in one."""
+    """Raise an exception of the block, in other processes as a RuntimeError."""
     if world_size() == 1:
         yield
         return
@@ -92,14 +84,12 @@ def raised_in_all() -> Iterator[None]:
     except Exception as caught:
         error = caught
     failed: list[Any] = [None] * world_size()
-    distributed.all_gather_object(failed, None if error is None else (type(error).__name__, str(error)))
+    distributed.all_gather_object(failed, None if error is None else repr(error))
     if error is not None:
         raise error
-    for k, other in enumerate(failed):
-        if other is not None:
-            name, message = other
-            kinds = {kind.__name__: kind for kind in _KINDS}
-            raise kinds[name](message) if name in kinds else RuntimeError(f"{name} in process {k}: {message}")
+    for k, message in enumerate(failed):
+        if message is not None:
+            raise RuntimeError(f"process {k} has raised {message}")
 
 
 def joined(mine: list[Any], device: str = "cpu") -> list[Any]:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import re
 import reprlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -103,6 +102,11 @@ def _read_file(path: Path) -> Records:
     return Records(rows, str(path), lines)
 
 
+def _plain(x: Any) -> Any:
+    """An object that JSON can't store, as data: an array as lists."""
+    return x.tolist() if hasattr(x, "tolist") else repr(x)
+
+
 def digest_of(data: Any) -> str:
     """SHA-256 of the records in a file or in memory, in hexadecimal.
 
@@ -110,12 +114,6 @@ def digest_of(data: Any) -> str:
     """
     digest = hashlib.sha256()
     for row in records_of(data).rows:
-        digest.update(json.dumps(dict(row), sort_keys=True, default=_plain).encode() + b"\n")
+        text = json.dumps(dict(row), sort_keys=True, default=_plain)
+        digest.update(text.encode() + b"\n")
     return digest.hexdigest()
-
-
-def _plain(x: Any) -> Any:
-    """An object that JSON can't store, as data that is the same in every process."""
-    if hasattr(x, "tolist"):
-        return x.tolist()
-    return re.sub(r" at 0x[0-9a-fA-F]+", "", repr(x))
