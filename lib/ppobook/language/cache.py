@@ -77,6 +77,8 @@ class KVCache:
 
     def advance(self) -> tuple[Tensor, Tensor | None]:
         """Go on to the next token: its position in each row, and the attention mask for it."""
+        if self.columns == self.capacity:
+            raise ValueError(f"the cache must have room for another token, got all {self.capacity} in use")
         self.columns += 1
         self.positions = self.positions + 1
         return self.positions, None if self.padding is None else self.padding[..., : self.columns]
