@@ -53,9 +53,9 @@ class RewardModel(Scalar):
     pooling : str
         "sum" adds the outputs of all tokens, "last" takes the output of the last token, as Stiennon et al.
         2020, Ouyang et al. 2022 and TRL do. With a sum, the contribution of a word is repeated each time it
-        occurs. The choice decides how a reward model extrapolates, not only how well it fits its data.
+        occurs.
     bias : bool
-        Whether the output layer has a bias.
+        Of the output layer.
 
     Attributes
     ----------

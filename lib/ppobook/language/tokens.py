@@ -13,15 +13,14 @@ After reading a token, a model predicts the next one. That shift by one is made 
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any, Protocol
 
-import numpy as np
 import torch
 from torch import Tensor
 from torch.nn import functional as F  # noqa: N812
+from torch.nn.utils.rnn import pad_sequence
 
 from ppobook import validation
 
@@ -112,12 +111,12 @@ def left_pad(rows: Sequence[Sequence[int]], pad: int) -> tuple[Tensor, Tensor]:
     mask : bool, shape (B, P)
         False at padding.
     """
-    return _padded(rows, pad, left=True)
+    return _padded(rows, pad, "left")
 
 
 def right_pad(rows: Sequence[Sequence[int]], pad: int) -> tuple[Tensor, Tensor]:
     """Rows of ids as one tensor, padded on the right: the convention for completions. As `left_pad`."""
-    return _padded(rows, pad, left=False)
+    return _padded(rows, pad, "right")
 
 
 def logp_unknown(tokens: Tensor) -> Tensor:
@@ -125,14 +124,10 @@ def logp_unknown(tokens: Tensor) -> Tensor:
     return torch.zeros(tokens.shape, dtype=torch.float32, device=tokens.device)
 
 
-def _padded(rows: Sequence[Sequence[int]], pad: int, *, left: bool) -> tuple[Tensor, Tensor]:
-    lengths = np.fromiter(map(len, rows), dtype=np.int64, count=len(rows))
-    width = lengths.max()
-    column = np.arange(width)
-    mask = column >= (width - lengths)[:, None] if left else column < lengths[:, None]
-    tokens = np.full(mask.shape, pad, dtype=np.int64)
-    tokens[mask] = np.fromiter(itertools.chain.from_iterable(rows), dtype=np.int64, count=int(lengths.sum()))
-    return torch.from_numpy(tokens), torch.from_numpy(mask)
+def _padded(rows: Sequence[Sequence[int]], pad: int, side: str) -> tuple[Tensor, Tensor]:
+    ids = [torch.tensor(row, device="cpu") for row in rows]
+    filled = [torch.ones(len(row), dtype=torch.bool, device="cpu") for row in rows]
+    return pad_sequence(ids, True, pad, side), pad_sequence(filled, True, False, side)
 
 
 def check_ids(name: str, tokens: Tensor, vocab_size: int) -> None:

@@ -7,15 +7,12 @@ A prompt names an animal and a place; a completion tells of them::
     text    =  clause { and clause } . <eos>
     clause  =  the {adjective} NOUN VERB by the {adjective} PLACE
 
-Texts are short enough to read. The true reward, **gold**, is a formula (`World.gold_parts`). A reward model
-never sees the formula, only noisy preferences between two completions.
+The true reward, **gold**, is a formula (`World.gold_parts`). A reward model never sees the formula, only
+noisy preferences between two completions.
 
-**Choices that make an effect visible.** Gold increases with up to three kind words and decreases with each
-further one; in the corpus a completion has half a kind word on average, so pairs that show the decrease are
-rare, and a reward model has to extrapolate. Half of the adjectives are kind and half are grim, so many
-preferences depend on them. About two in ten nouns and places of the corpus are not those of the prompt, so
-there is something to learn. Over-optimisation needs a proxy that keeps increasing along one simple direction;
-a world without such a direction need not show it.
+Gold increases with up to three kind words and decreases with each further one. In the corpus a completion has
+half a kind word on average, so pairs that show the decrease are rare, and a reward model has to extrapolate.
+About two in ten nouns and places of the corpus are not those of the prompt, so there is something to learn.
 """
 
 from __future__ import annotations
