@@ -26,7 +26,7 @@ import torch
 
 from ppobook.language import Completions, generate, load, open_pretrained, prompts_of, save_pretrained, train
 from ppobook.language.data import examples_of
-from ppobook.language.footprint import Sizes, Work, arithmetic, described, memory, seconds
+from ppobook.language.footprint import Sizes, Work, arithmetic, memory, seconds
 from ppobook.language.pretrained import library
 from ppobook.language.records import records_of
 from ppobook.language.settings import GRPOSettings
@@ -336,7 +336,9 @@ def estimate(o: dict[str, Any], model: Any, longest: int) -> None:
         f"prompts of up to {longest} tokens, completions of up to {o['max_new_tokens']}"
     )
     parts = memory(sizes, work)
-    print(f"memory of an update of GRPO, by the formula\n{described(parts)}")
+    print("memory of an update of GRPO, by the formula")
+    for name, x in parts.items():
+        print(f"  {name:<12} {x / 1e6:>10,.1f} MB")
     rates = rates_of(o, sizes, work)
     took = seconds(sizes, work, **rates)
     count = arithmetic(sizes, work)

@@ -2,7 +2,6 @@
 
 import re
 
-from ppobook.language.data import examples_of, labelled_of, pairs_of, prompts_of
 from ppobook.language.tokens import WordTokenizer
 from ppobook.language.world import World
 
@@ -21,7 +20,7 @@ class PieceTokenizer:
     pad = 0
     pieces = ("The", " sky", " is", " bl", " blue", " green", "ack", "What", " color", " of", "It")
 
-    def __init__(self, begins=True, ends="</s>", as_dict=False):
+    def __init__(self, begins=True, ends="</s>"):
         self.tokens = [*self.special, *(chr(i) for i in range(32, 127)), "\n", *self.pieces]
         self.ids = {token: i for i, token in enumerate(self.tokens)}
         longest_first = sorted(self.tokens, key=len, reverse=True)
@@ -31,7 +30,6 @@ class PieceTokenizer:
         self.begins = begins
         if begins:
             self.bos = self.ids["<s>"]
-        self.as_dict = as_dict
         self.calls = []
 
     def cut(self, text):
@@ -50,14 +48,14 @@ class PieceTokenizer:
             return text.removesuffix("<|end|>\n")
         return text + "<|assistant|>" * add_generation_prompt
 
-    def apply_chat_template(self, messages, *, tokenize, tools=None, mood=None, **how):
+    def apply_chat_template(self, messages, *, tokenize, **how):
         assert tokenize
         assert not (how.get("add_generation_prompt") and how.get("continue_final_message"))
-        self.calls.append({"tools": tools, "mood": mood, "messages": messages})
+        self.calls.append({"messages": messages})
         if any(m["role"] == "system" for m in messages[1:]):
             raise RuntimeError("a system message\n  comes first")
         ids = self.cut(self.rendered(messages, **how))
-        return {"input_ids": ids, "attention_mask": [1] * len(ids)} if self.as_dict else ids
+        return {"input_ids": ids, "attention_mask": [1] * len(ids)}  # as transformers' tokenizers
 
 
 def said(*turns):
@@ -112,30 +110,3 @@ RECORDS = [
     {"prompt": "the sun is", "completion": "green .", "level": 2.5},
     {"prompt": "what color is it ?", "completion": "it is blue", "level": None},
 ]
-
-
-class Table:
-    """The part of a datasets.Dataset that we use."""
-
-    def __init__(self, rows, transform=None):
-        self.rows, self.transform = rows, transform
-        self.column_names = [*rows[0]]
-        self.format = {"type": "custom" if transform else None}
-
-    def __len__(self):
-        return len(self.rows)
-
-    def __getitem__(self, i):
-        return self.transform(self.rows[i]) if self.transform else self.rows[i]
-
-    def to_list(self):
-        return self.rows
-
-
-READERS = [prompts_of, examples_of, pairs_of, labelled_of]
-GOOD = {
-    prompts_of: {"prompt": "the sky"},
-    examples_of: {"prompt": "the sky", "completion": "is blue"},
-    pairs_of: {"prompt": "the sky", "chosen": "is blue", "rejected": "is green"},
-    labelled_of: {"prompt": "the sky", "completion": "is blue", "label": True},
-}

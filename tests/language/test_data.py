@@ -1,6 +1,5 @@
 """Records as tokens: the formats, where a completion begins and ends, prompts, batches."""
 
-import json
 import warnings
 
 import pytest
@@ -10,7 +9,6 @@ from data_cases import (
     SKY,
     STANDARD,
     WORDS,
-    WORLD,
     PieceTokenizer,
     answered,
     asked,
@@ -18,7 +16,6 @@ from data_cases import (
 )
 
 from ppobook.language.data import Batches, examples_of, labelled_of, pairs_of, prompts_of
-from ppobook.language.tokens import left_pad, right_pad
 from ppobook.run.machine import stream
 
 # --- the formats, each as TRL's page shows it ---------------------------------------------------------------
@@ -50,10 +47,9 @@ def test_texts(begins):
     assert desirable.tolist() == [True, True, False, False]
 
 
-@pytest.mark.parametrize("as_dict", [False, True])
-def test_conversations(as_dict):
+def test_conversations():
     """The template's own end is the end of the sequence, and the new line after it is not learned."""
-    t = PieceTokenizer(ends="<|end|>", as_dict=as_dict)
+    t = PieceTokenizer(ends="<|end|>")
     question = f"<|user|>{SKY}<|end|>\n<|assistant|>"
     examples = examples_of([CHAT["messages"]], t)
     assert asked(examples, t) == ["<|user|>"]
@@ -70,14 +66,6 @@ def test_conversations(as_dict):
         assert [t.decode(row) for row in prompts_of([CHAT[name]], t).tokens] == [question]
 
 
-def test_an_end_that_the_template_does_not_write_is_appended():
-    t = PieceTokenizer()
-    examples = examples_of([CHAT["completion"]], t)
-    assert answered(examples, t) == ["It is blue.<|end|>\n</s>"]
-    examples = examples_of([CHAT["messages"]], t)
-    assert answered(examples, t) == [f"{SKY}<|end|>\n<|assistant|>It is blue.<|end|>\n</s>"]
-
-
 def test_an_end_that_is_there_is_not_written_twice():
     t = PieceTokenizer()
     records = [
@@ -89,34 +77,17 @@ def test_an_end_that_is_there_is_not_written_twice():
     assert answered(examples, WORDS) == ["is blue <eos>"]
 
 
-def test_a_text_begins_from_the_token_that_begins_texts_though_it_does_not_write_it():
-    t = PieceTokenizer(begins=False)
-    t.bos = t.ids["<s>"]
-    examples = examples_of([{"text": "The sky"}, {"text": "<s>The sky"}], t)
-    assert asked(examples, t) == ["<s>", "<s>"]
-    assert answered(examples, t) == ["The sky</s>"] * 2
-
-
 def test_of_several_turns_all_are_learned_and_the_last_end_is_the_end():
     t = PieceTokenizer(ends="<|end|>")
     turns = said("What", "It", "What color", "blue")
     want = "What<|end|>\n<|assistant|>It<|end|>\n<|user|>What color<|end|>\n<|assistant|>blue<|end|>"
-    for name in ("messages", "conversations"):
-        assert answered(examples_of([{name: turns}], t), t) == [want]
-    other = [{"from": m["role"], "value": m["content"]} for m in turns]
-    assert answered(examples_of([{"conversations": other}], t), t) == [want]
+    assert answered(examples_of([{"messages": turns}], t), t) == [want]
     before, last = turns[:3], turns[3:]
     examples = examples_of([{"prompt": before, "completion": last}], t)
     assert asked(examples, t) == [
         "<|user|>What<|end|>\n<|assistant|>It<|end|>\n<|user|>What color<|end|>\n<|assistant|>"
     ]
     assert answered(examples, t) == ["blue<|end|>"]
-
-
-def test_a_prompt_that_ends_in_the_assistants_words_is_gone_on_with():
-    t = PieceTokenizer()
-    prompts = prompts_of([{"prompt": said(SKY, "It is")}], t)
-    assert t.decode(prompts.tokens[0]) == f"<|user|>{SKY}<|end|>\n<|assistant|>It is"
 
 
 def test_words_have_a_space_between_prompt_and_completion_whatever_the_texts_say():
@@ -128,36 +99,6 @@ def test_words_have_a_space_between_prompt_and_completion_whatever_the_texts_say
     examples = examples_of(records, WORDS)
     assert asked(examples, WORDS) == ["the sky is", "the sky is", "what color is the sky ?"]
     assert answered(examples, WORDS) == ["blue . <eos>", "blue . <eos>", "green <eos>"]
-    pairs = pairs_of([{"prompt": "the sky is", "chosen": "blue", "rejected": "green . ."}], WORDS)
-    assert asked(pairs.rejected, WORDS) == ["the sky is"]
-    assert answered(pairs.rejected, WORDS) == ["green . . <eos>"]
-    pairs = pairs_of([{"chosen": "the sky is blue", "rejected": "the sky is green ."}], WORDS)
-    assert asked(pairs.chosen, WORDS) == ["the sky is"]
-    assert (answered(pairs.chosen, WORDS), answered(pairs.rejected, WORDS)) == (
-        ["blue <eos>"],
-        ["green . <eos>"],
-    )
-    examples = examples_of([{"text": "the sky is blue ."}], WORDS)
-    assert asked(examples, WORDS) == ["<eos>"]
-    assert answered(examples, WORDS) == ["the sky is blue . <eos>"]
-
-
-def test_a_corpus_comes_back_as_it_was():
-    records = WORLD.corpus(300, seed=1)
-    examples = examples_of(records, WORLD.tokenizer)
-    assert asked(examples, WORLD.tokenizer) == [record["prompt"] for record in records]
-    assert examples.texts(WORLD.tokenizer) == [record["completion"] for record in records]
-    assert not WORLD.gold_parts(examples)["errors"].any()
-    # Against the padding of single rows.
-    tokens, mask = right_pad([[*WORLD.tokenizer.encode(r["completion"]), 1] for r in records], 0)
-    prompts, prompt_mask = left_pad([WORLD.tokenizer.encode(r["prompt"]) for r in records], 0)
-    for found, want in zip(
-        (examples.tokens, examples.mask, examples.prompts, examples.prompt_mask),
-        (tokens, mask, prompts, prompt_mask),
-        strict=True,
-    ):
-        assert found.dtype == want.dtype
-        assert torch.equal(found, want)
 
 
 # --- where a completion begins ------------------------------------------------------------------------------
@@ -239,30 +180,6 @@ def test_the_prompt_of_two_conversations_is_the_messages_that_they_share():
     assert answered(pairs.rejected, t) == ["It<|end|>\n<|user|>of<|end|>"]
 
 
-def test_tools_and_settings_go_to_the_template():
-    t = PieceTokenizer()
-    tools = [{"type": "function", "function": {"name": "look"}}]
-    records = [
-        {"prompt": said(SKY), "tools": tools},
-        {"prompt": said(SKY), "tools": json.dumps(tools)},
-        {"prompt": said(SKY), "tools": []},
-        {"prompt": said(SKY), "chat_template_kwargs": {"mood": "kind", "other": None}},
-    ]
-    prompts_of(records, t)
-    assert [call["tools"] for call in t.calls] == [tools, tools, None, None]
-    assert [call["mood"] for call in t.calls] == [None, None, None, "kind"]
-
-
-def test_parts_of_a_message_are_joined():
-    t = PieceTokenizer()
-    parts = [{"type": "text", "text": "What color "}, {"type": "text", "text": "is the sky?"}]
-    prompts_of([{"prompt": [{"role": "user", "content": parts}]}], t)
-    assert t.calls[0]["messages"] == said(SKY)
-    picture = [{"type": "image", "url": "sky.png"}]
-    with pytest.raises(ValueError, match=r"data\[0\]: a message's content must be a text or parts of text"):
-        prompts_of([{"prompt": [{"role": "user", "content": picture}]}], t)
-
-
 def test_what_a_table_fills_with_none_is_no_part_of_a_message():
     t = PieceTokenizer()
     messages = [m | {"tool_calls": None} for m in said(SKY, "It is blue.")]
@@ -309,17 +226,10 @@ def test_other_columns_go_with_their_prompts():
     }
 
 
-def test_a_world_gives_all_its_prompts():
-    prompts = prompts_of(WORLD, WORLD.tokenizer)
-    assert [WORLD.tokenizer.decode(row) for row in prompts.tokens] == WORLD.prompts
-    assert prompts.columns == {}
-    assert prompts.select([3, 3]).columns == {}
-
-
 # --- batches ------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("n", "size"), [(16, 4), (10, 4), (7, 7), (5, 12), (3, 3), (4, 1), (2, 9), (1, 3)])
+@pytest.mark.parametrize(("n", "size"), [(10, 4), (7, 7), (5, 12)])
 def test_batches_are_one_long_row_of_orders_cut_into_pieces(n, size):
     batches = Batches(n, size, seed=5)
     orders = []
@@ -332,15 +242,3 @@ def test_batches_are_one_long_row_of_orders_cut_into_pieces(n, size):
     assert drawn.bincount(minlength=n).tolist() == [size] * n  # each as often as any other
     for epoch in range(size):
         assert drawn[epoch * n : (epoch + 1) * n].sort().values.tolist() == list(range(n))
-
-
-def test_batches_are_decided_by_their_seed():
-    def rows(seed):
-        return [Batches(100, 10, seed).rows(k).tolist() for k in range(20)]
-
-    assert rows(1) == rows(1)
-    assert rows(1) != rows(2)
-    assert rows(1)[:10] != rows(1)[10:]  # each time in a new order
-    state = torch.get_rng_state()
-    rows(3)
-    assert torch.equal(torch.get_rng_state(), state)

@@ -4,12 +4,11 @@ import json
 import re
 
 import pytest
-from data_cases import GOOD, READERS, WORDS
+from data_cases import WORDS
 
-from ppobook.language.data import prompts_of
+from ppobook.language.data import pairs_of, prompts_of
 
 
-@pytest.mark.parametrize("read", READERS)
 @pytest.mark.parametrize(
     ("data", "error", "sentence"),
     [
@@ -19,21 +18,17 @@ from ppobook.language.data import prompts_of
         ([{"q": "the", "a": "sky"}], ValueError, r"data\[0\] must have '.*, got {'a': 'sky', 'q': 'the'}"),
     ],
 )
-def test_bad_data(read, data, error, sentence):
+def test_bad_data(data, error, sentence):
     with pytest.raises(error, match=sentence):
-        read(data, WORDS)
+        prompts_of(data, WORDS)
 
 
-@pytest.mark.parametrize("read", READERS)
-def test_a_record_without_a_column_that_others_have(read, tmp_path):
-    whole = GOOD[read]
-    rows = [whole, whole, whole | {[*whole][-1]: None}]
-    with pytest.raises(ValueError, match=r"data\[2\] must have .*, got"):
-        read(rows, WORDS)
+def test_a_record_without_a_column_that_others_have(tmp_path):
+    whole = {"prompt": "the sky", "chosen": "is blue", "rejected": "is green"}
     path = tmp_path / "data.jsonl"
-    path.write_text("\n\n".join(map(json.dumps, rows)))
+    path.write_text("\n\n".join(map(json.dumps, [whole, whole, whole | {"rejected": None}])))
     with pytest.raises(ValueError, match=r"data.jsonl, line 5 must have .*, got"):
-        read(path, WORDS)
+        pairs_of(path, WORDS)
 
 
 @pytest.mark.parametrize(

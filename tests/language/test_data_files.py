@@ -2,23 +2,21 @@
 
 import json
 import re
-import sys
 
 import pytest
 import torch
 from data_cases import (
     CHAT,
-    GOOD,
     RECORDS,
     WORDS,
     PieceTokenizer,
-    Table,
     answered,
     asked,
     said,
 )
 
-from ppobook.language.data import digest_of, examples_of, labelled_of, pairs_of, prompts_of
+from ppobook.language.data import examples_of, prompts_of
+from ppobook.language.records import digest_of
 
 
 def files_of(folder):
@@ -38,20 +36,12 @@ def files_of(folder):
 
 def test_the_same_records_are_read_from_wherever_they_lie(tmp_path):
     want = examples_of(RECORDS, WORDS)
-    sources = [tuple(RECORDS), Table(RECORDS), *files_of(tmp_path)]
-    sources.append(str(sources[-1]))
-    sources.append(Table(RECORDS, lambda row: row))
-    for source in sources:
+    for source in (tuple(RECORDS), *files_of(tmp_path)):
         found = examples_of(source, WORDS)
         assert torch.equal(found.tokens, want.tokens)
         assert torch.equal(found.prompts, want.prompts)
         assert prompts_of(source, WORDS).columns == {"level": [1.5, 2.5, None]}
         assert digest_of(source) == digest_of(RECORDS)
-
-
-def test_a_transform_of_a_datasets_owner_is_heeded():
-    upper = Table(RECORDS, lambda row: row | {"prompt": "the sea"})
-    assert asked(examples_of(upper, WORDS), WORDS) == ["the sea"] * 3
 
 
 def test_only_the_end_of_a_line_ends_a_line(tmp_path):
@@ -75,12 +65,6 @@ def test_a_digest_is_of_what_the_records_say():
     ]
     assert len({one, *map(digest_of, others)}) == 1 + len(others)
 
-    class Thing:
-        pass
-
-    # What JSON has no form for; an address in memory is another in each run.
-    first, second = ([{"prompt": "the", "x": x} for x in (Thing(), torch.ones(2), {3})] for _ in range(2))
-    assert digest_of(first) == digest_of(second)
     assert digest_of([{"x": torch.ones(2)}]) != digest_of([{"x": torch.zeros(2)}])
 
 
@@ -97,27 +81,3 @@ def test_a_real_dataset(tmp_path):
     )
     t = PieceTokenizer(ends="<|end|>")
     assert answered(examples_of(chats, t), t) == ["It is blue.<|end|>", "It<|end|>"]
-
-
-def test_very_many_records_cost_no_more_apiece():
-    """No step may look at all records for each of them: it would be seen in the calls that are made."""
-    found = []
-    for n in (200, 2000):
-        rows = [GOOD[pairs_of] | {"label": 1, "x": i} for i in range(n)]
-        events = 0
-
-        def count(*_):
-            nonlocal events
-            events += 1
-
-        sys.setprofile(count)
-        try:
-            prompts_of(rows, WORDS)
-            examples_of([{"text": "the sky is blue"}] * n, WORDS)
-            pairs_of(rows, WORDS)
-            labelled_of(rows, WORDS)
-            digest_of(rows)
-        finally:
-            sys.setprofile(None)
-        found.append(events)
-    assert found[1] < 11 * found[0]

@@ -8,23 +8,13 @@ import torch
 from language_footprint import run as measured
 
 import ppobook
-from ppobook.language.footprint import (
-    Sizes,
-    Work,
-    arithmetic,
-    described,
-    largest_micro_batch,
-    memory,
-    seconds,
-)
+from ppobook.language.footprint import Sizes, Work, arithmetic, memory, seconds
 
 # Sizes of models of the hub, from their config.json: hidden, inner, layers, heads, key heads, words, tied.
 SHAPES = {
     "SmolLM2-135M": ("llama", 576, 1536, 30, 9, 3, 49152, True),
-    "Llama-3.2-1B": ("llama", 2048, 8192, 16, 32, 8, 128256, True),
     "Mistral-7B": ("mistral", 4096, 14336, 32, 32, 8, 32000, False),
     "Qwen2.5-0.5B": ("qwen2", 896, 4864, 24, 14, 2, 151936, True),
-    "Qwen2.5-1.5B": ("qwen2", 1536, 8960, 28, 12, 2, 151936, True),
     "Qwen3-0.6B": ("qwen3", 1024, 3072, 28, 16, 8, 151936, True),
 }
 PHASES = ("training", "scoring", "generating")
@@ -154,13 +144,8 @@ def test_what_a_setting_changes(transformers):
     assert memory(sizes, replace(HALF_A_BILLION, dtype="bfloat16"))["weights"] == base["weights"] / 2
     whole = memory(sizes, replace(HALF_A_BILLION, rank=None))
     assert whole["weights"] + whole["gradients"] + whole["moments"] == 16 * sizes.weights()
-    rows = largest_micro_batch(sizes, HALF_A_BILLION, 14e9)
-    assert memory(sizes, replace(HALF_A_BILLION, micro_rows=rows))["peak"] <= 14e9
-    assert memory(sizes, replace(HALF_A_BILLION, micro_rows=rows + 1))["peak"] > 14e9
-    assert largest_micro_batch(sizes, HALF_A_BILLION, 1e9) == 0
     again = arithmetic(sizes, replace(HALF_A_BILLION, gradient_checkpointing=True))
     assert again["training"] > arithmetic(sizes, HALF_A_BILLION)["training"]
-    assert described(base).count("\n") == len(base) - 1
 
 
 def test_generation_waits_for_memory_or_for_kernels(transformers):
@@ -171,30 +156,3 @@ def test_generation_waits_for_memory_or_for_kernels(transformers):
     few = seconds(sizes, replace(HALF_A_BILLION, generation_rows=8), **rates, between=0.03)
     assert few["generating"] == pytest.approx(8 * 256 * 0.03)
     assert took["training"] == arithmetic(sizes, HALF_A_BILLION)["training"] / 1e15
-
-
-@pytest.mark.parametrize(
-    ("call", "sentence"),
-    [
-        (lambda s: Work(0, 1, 1), "rows must be an integer of at least 1, got 0"),
-        (
-            lambda s: Work(8, 1, 1, dtype="float16"),
-            "dtype must be one of 'float32', 'bfloat16', got 'float16'",
-        ),
-        (lambda s: Work(8, 1, 1, stage="ppo"), "stage must be one of 'sft', 'grpo', got 'ppo'"),
-        (lambda s: Work(8, 1, 1, rank=0), "rank must be an integer of at least 1, got 0"),
-        (lambda s: largest_micro_batch(s, HALF_A_BILLION, 0), "limit must be a number above 0, got 0"),
-        (
-            lambda s: seconds(s, HALF_A_BILLION, operations=0, bandwidth=1),
-            "operations must be a number above 0, got 0",
-        ),
-        (
-            lambda s: Sizes.of(type("C", (), {"model_type": "gpt2"})()),
-            "config must be of a model of",
-        ),
-    ],
-)
-def test_bad_arguments(call, sentence):
-    sizes = Sizes(2, 8, 16, 2, 1, 4, 50, True)
-    with pytest.raises((ValueError, TypeError), match=sentence):
-        call(sizes)

@@ -44,15 +44,11 @@ def test_a_conversation_asks_for_the_form():
         ("5 + 3 = 8. #### 8", 8),
         ("#### 1,250.", 1250),
         ("It is $18.00", 18),
-        ("#### 7 #### 8 9", 8),
         ("5 - 3", 3),
-        ("5-3", 3),
         ("x = -3", -3),
-        ("#### -3", -3),
         ("#### 0.5", Fraction(1, 2)),
         ("1,2", 2),
         ("8 #### none", None),
-        ("no", None),
         ("", None),
         ("9" * 5000, None),
     ],
@@ -73,24 +69,3 @@ def test_records_of_gsm8k():
     assert row["answer"] == 6
     (row,) = records_of_questions(rows, chat=True)
     assert row["completion"][0]["role"] == "assistant"
-
-
-@pytest.mark.parametrize(
-    ("call", "sentence"),
-    [
-        (lambda: word_problems(0), "n must be an integer of at least 1, got 0"),
-        (lambda: word_problems(3, steps=0), "steps must be an integer of at least 1, got 0"),
-        (lambda: word_problems(3, largest=1), "largest must be an integer of at least 2, got 1"),
-        (lambda: word_problems(3, slips=2), r"slips must be a number in \[0, 1\], got 2"),
-        (lambda: word_problems(10**6, steps=1, largest=2), "n must be at most about .* got 1000000"),
-        (lambda: final_number(3), "text must be a string, got 3"),
-        (lambda: records_of_questions([{"question": "?"}]), r"rows\[0\] must have a text 'answer', got"),
-        (
-            lambda: records_of_questions([{"question": "?", "answer": "none"}]),
-            r"rows\[0\]\['answer'\] must have a number, got 'none'",
-        ),
-    ],
-)
-def test_bad_arguments(call, sentence):
-    with pytest.raises((ValueError, TypeError), match=sentence):
-        call()

@@ -31,51 +31,6 @@ def parts(text, prompt=ASKED, world=WORLD):
     return {name: part.item() for name, part in world.gold_parts(world.read(prompt, text)).items()}
 
 
-# ------------------------------------------------------------- the grammar, as a parser by recursive descent
-
-
-class OverError(Exception):
-    """The words are over, and more were expected."""
-
-
-class WrongError(Exception):
-    """A word stands where another was expected."""
-
-
-def verdict(words, world=WORLD):
-    """ "whole" for a text of the grammar, "begun" for the beginning of one, else "wrong"."""
-    rest = list(words)
-
-    def take(allowed):
-        if not rest:
-            raise OverError
-        if rest[0] not in allowed:
-            raise WrongError
-        return rest.pop(0)
-
-    def thing(names):
-        take(["the"])
-        while take([*world.kind, *world.grim, *names]) not in names:
-            pass
-
-    def clause():
-        thing(world.nouns)
-        take(world.verbs)
-        take(["by"])
-        thing(world.places)
-
-    try:
-        clause()
-        while take(["and", "."]) == "and":
-            clause()
-        take(["<eos>"])
-    except OverError:
-        return "begun"
-    except WrongError:
-        return "wrong"
-    return "wrong" if rest else "whole"
-
-
 # ------------------------------------------- gold, from texts, by regular expressions and no automaton
 
 # What must stand before a word, as letters: t(he) a(djective) n(oun) v(erb) b(y) p(lace) & . $
@@ -160,17 +115,6 @@ def test_gold_is_what_a_slow_reader_of_texts_says(world):
     assert len({*want}) > 20
 
 
-@pytest.mark.parametrize("world", [WORLD, WIDE], ids=["small", "wide"])
-def test_no_errors_are_found_where_a_parser_is_content_and_only_there(world):
-    texts = many_texts(world, 2000, seed=1)
-    errors = world.gold_parts(read(world, texts))["errors"].tolist()
-    found = [verdict(text.split(), world) for _, text in texts]
-    assert min(found.count(x) for x in ("whole", "begun", "wrong")) > 150
-    for (_, text), number, said in zip(texts, errors, found, strict=True):
-        assert (number == 0) == (said != "wrong"), text
-        assert (said == "whole") == (number == 0 and text.endswith("<eos>")), text
-
-
 def test_all_short_sequences_agree_with_the_parser():
     """Every sequence of up to five kinds of words: nothing that sampling could have missed."""
     sample = ["the", "by", "and", ".", "fox", "barn", "sits", "kind", "grim", ":"]
@@ -183,72 +127,22 @@ def test_all_short_sequences_agree_with_the_parser():
     batch = Completions(prompts, prompt_mask, tokens, mask, torch.zeros(tokens.shape), ended)
     errors = WORLD.gold_parts(batch)["errors"].tolist()
     assert errors == [slow_errors(text.split(), WORLD) for text in texts]
-    assert [e == 0 for e in errors] == [verdict(text.split()) == "begun" for text in texts]
-
-
-@pytest.mark.parametrize(
-    ("text", "errors"),
-    [
-        ("the fox sits by the barn . <eos>", 0),
-        ("the kind grim kind fox sits by the dull sour barn and the owl runs by the hill . <eos>", 0),
-        ("the fox sits by the barn", 0),  # cut, and right so far
-        ("<eos>", 1),  # an end too early
-        ("the fox sits by the barn <eos>", 1),
-        ("fox sits by the barn . <eos>", 1),  # no "the"; all that follows is as it should be
-        ("the the fox sits by the barn . <eos>", 1),
-        ("the fox sits the barn . <eos>", 2),  # no "by": "the", and then a place where a noun should be
-        ("the barn sits by the fox . <eos>", 4),  # places and nouns exchanged
-        ("the fox kind sits by the barn . <eos>", 2),  # an adjective behind its noun, and the verb after it
-        ("the fox sits by barn . <eos>", 1),
-        ("the fox sits by kind barn . <eos>", 1),  # an adjective without its "the", in the right half
-        ("the fox sits by the barn and . <eos>", 1),
-        ("the fox sits by the barn the owl runs by the hill . <eos>", 1),  # no "and"
-        ("tell : tell : . <eos>", 5),  # words of prompts, and a full stop after nothing
-        ("kind kind kind kind", 1),  # after an adjective another may stand
-        (". . . . . <eos>", 5),
-    ],
-)
-def test_errors_by_hand(text, errors):
-    assert parts(text)["errors"] == errors
-    assert slow_errors(text.split(), WORLD) == errors
 
 
 @pytest.mark.parametrize(
     ("text", "want"),
     [
-        ("the fox sits by the barn . <eos>", 1.0),
-        ("the kind fox sits by the bright barn . <eos>", 3.0),
         ("the kind kind kind fox sits by the barn . <eos>", 4.0),
         ("the kind kind kind kind kind fox sits by the barn . <eos>", 1 + 3 - 1.0),
         ("the grim fox sits by the cruel barn . <eos>", 1 - 2.0),
-        ("the owl sits by the hill . <eos>", -0.5),
         ("the fox sits by the hill . <eos>", 0.5 - 0.25),
         ("the fox sits by the barn and the fox sits by the barn . <eos>", 1.0),  # said twice, paid once
         ("the fox sits by the barn .", 0.5),  # no end
-        ("the fox sits by the barn <eos>", 0.5),
         ("fox fox fox fox fox fox <eos>", 0.5 - 1.5),  # errors cost no more than three
-        ("<eos>", -0.5),
-        ("barn", 0.5 - 0.5 - 0.5),
     ],
 )
 def test_gold_by_hand(text, want):
     assert gold(text) == pytest.approx(want)
-
-
-def test_gold_asks_for_the_prompts_own_words():
-    text = "the owl sits by the mill . <eos>"
-    assert gold(text, "tell owl mill :") == 1.0
-    assert gold(text, "tell owl hill :") == pytest.approx(0.5 - 0.25)
-    assert gold(text, "tell hen mill :") == pytest.approx(0.5 - 0.25)
-    assert parts(text, "tell hen hill :") == {
-        "noun": 0,
-        "place": 0,
-        "kind": 0,
-        "grim": 0,
-        "strangers": 2,
-        "errors": 0,
-        "truncated": 0,
-    }
 
 
 def test_what_stands_at_padding_changes_nothing():
@@ -269,16 +163,6 @@ def test_what_stands_at_padding_changes_nothing():
             batch.ended,
         )
         assert torch.equal(WORLD.gold(changed), want)
-
-
-def test_a_padding_token_that_was_sampled_is_an_error():
-    whole = WORLD.read(ASKED, "the fox sits by the barn . <eos>")
-    tokens = whole.tokens.clone()
-    tokens[0, 1] = WORLD.tokenizer.pad
-    holed = Completions(whole.prompts, whole.prompt_mask, tokens, whole.mask, whole.logp, whole.ended)
-    found = {name: part.item() for name, part in WORLD.gold_parts(holed).items()}
-    # The padding itself, and the verb that now follows "the".
-    assert (found["errors"], found["noun"]) == (2, 0)
 
 
 # ---------------------------------------------------------------------------------------------- the corpus
@@ -330,24 +214,6 @@ def test_the_corpus_says_what_it_says_as_often_as_stated():
     assert sum(own.values()) / (2 * total) == pytest.approx(0.775, abs=0.01)
 
 
-@pytest.mark.parametrize("limit", [8, 12, 16, 24])
-def test_texts_that_are_too_long_are_drawn_anew(limit):
-    """The lengths of what is kept are those of what is drawn, given that it is short enough."""
-    world = World(max_new_tokens=limit)
-    one = {0: 1 - ADJECTIVE, 1: ADJECTIVE * (1 - SECOND_ADJECTIVE), 2: ADJECTIVE * SECOND_ADJECTIVE}
-    chances = {}
-    for number, p in enumerate(CLAUSES, start=1):
-        for halves in itertools.product(one, repeat=2 * number):
-            length = 7 * number + sum(halves)  # six words and "and" or "." a clause
-            if length + 1 <= limit:
-                chances[length] = chances.get(length, 0) + p * math.prod(one[h] for h in halves)
-    n = 4000
-    lengths = [len(record["completion"].split()) for record in world.corpus(n, seed=4)]
-    assert {*lengths} <= {*chances}
-    for length, p in chances.items():
-        assert near(lengths.count(length), n, p / sum(chances.values()))
-
-
 def test_all_that_is_in_the_corpus_is_right():
     for world in (WORLD, WIDE):
         records = world.corpus(500, seed=5)
@@ -356,19 +222,12 @@ def test_all_that_is_in_the_corpus_is_right():
         assert not found["errors"].any()
         assert not found["truncated"].any()
         assert batch.tokens.shape[1] <= world.max_new_tokens
-        assert all(verdict([*r["completion"].split(), "<eos>"], world) == "whole" for r in records)
 
 
 def test_a_corpus_is_decided_by_its_seed_and_nothing_else():
-    np.random.seed(0)  # noqa: NPY002 - the global state is what is asked about
-    before = np.random.get_state()[1].copy()  # noqa: NPY002
     first = World().corpus(50, seed=7)
-    assert (np.random.get_state()[1] == before).all()  # noqa: NPY002
-    np.random.seed(1)  # noqa: NPY002
     assert World().corpus(50, seed=7) == first
     assert World().corpus(50, seed=8) != first
-    assert WORLD.corpus(50, seed=7) == first
-    assert WORLD.corpus(50) == WORLD.corpus(50, seed=0)
 
 
 # ----------------------------------------------------------------------------------------------- preferences
@@ -381,10 +240,10 @@ def both(first, second, n):
 GOOD, FAIR = "the kind fox sits by the barn . <eos>", "the fox sits by the barn . <eos>"
 
 
-@pytest.mark.parametrize("noise", [0.25, 0.5, 1.0, 4.0])
+@pytest.mark.parametrize("noise", [0.5, 4.0])
 @pytest.mark.parametrize(
     ("first", "second"),
-    [(GOOD, FAIR), (FAIR, GOOD), (FAIR, "the fox sits by the hill . <eos>"), (GOOD, "<eos>"), (FAIR, FAIR)],
+    [(GOOD, FAIR), (FAIR, "the fox sits by the hill . <eos>"), (FAIR, FAIR)],
 )
 def test_choices_come_as_often_as_the_sigmoid_says(first, second, noise):
     n = 4000
@@ -429,14 +288,7 @@ def test_a_pair_is_made_of_what_was_compared():
         assert sorted([chosen, rejected]) == sorted([one, other])
 
 
-def test_choices_are_decided_by_their_seed():
-    a, b = both(GOOD, FAIR, 300)
-    one, same, other = (WORLD.prefer(a, b, seed=seed).chosen.tokens for seed in (3, 3, 4))
-    assert torch.equal(one, same)
-    assert not torch.equal(one, other)
-
-
-# --------------------------------------------------------------------------------- sizes, and bad input
+# ----------------------------------------------------------------------------------------------------- sizes
 
 
 def test_the_worlds_of_all_sizes():
@@ -444,27 +296,19 @@ def test_the_worlds_of_all_sizes():
     assert WORLD.tokenizer.vocab_size == 28
     assert len(WIDE.prompts) == len({*WIDE.prompts}) == 1024
     assert WIDE.tokenizer.vocab_size == 2 + 6 + 32 + 32 + 16 + 2 * 16
-    narrow = World(nouns=2, places=3, verbs=1, adjectives=1)
-    assert narrow.prompts == [f"tell {n} {p} :" for n in ("fox", "owl") for p in ("barn", "hill", "lake")]
-    assert narrow.tokenizer.vocab_size == 2 + 6 + 2 + 3 + 1 + 2
     long = World(clauses=[0] * 9 + [1], max_new_tokens=90)
     assert {r["completion"].count(" by ") for r in long.corpus(50)} == {10}
-    for world in (WORLD, WIDE, narrow, long):
+    for world in (WORLD, WIDE, long):
         tokens, mask = world.prompt_tokens()
         assert tokens.shape == (len(world.prompts), 4)
         assert mask.all()
         assert [world.tokenizer.decode(row) for row in tokens] == world.prompts
-        assert str(world) == f"World({len(world.prompts)} prompts, {world.tokenizer.vocab_size} tokens)"
-    assert World(max_new_tokens=8).corpus(20)  # only the shortest texts fit
+    with pytest.raises(ValueError, match="max_new_tokens must be larger"):
+        World(max_new_tokens=7).corpus(1)
 
 
 def test_a_world_can_be_made_again_from_its_config():
-    given = World(
-        nouns=np.int64(3), adjectives=np.int32(2), clauses=(1 / 3, 1 / 3, 1 / 3), max_new_tokens=np.int64(30)
-    )
-    kept = json.loads(json.dumps(given.config))
-    again = World(**kept)
-    assert again.config == kept == given.config
-    assert {type(x) for x in given.config.values()} == {int, list}
+    given = World(nouns=np.int64(3), adjectives=2, clauses=(1 / 3, 1 / 3, 1 / 3), max_new_tokens=30)
+    again = World(**json.loads(json.dumps(given.config)))
+    assert again.config == given.config
     assert again.corpus(30, seed=2) == given.corpus(30, seed=2)
-    assert World(**WORLD.config).tokenizer.words == WORLD.tokenizer.words

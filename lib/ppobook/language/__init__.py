@@ -28,7 +28,7 @@ The same with your own model, prompts and reward function::
 =============================  ============================================================================
 
 The names of `__all__` can be imported from `ppobook.language` itself. They are loaded on first use, so that
-importing this package loads neither torch nor transformers. (`best_of_n` is the module, not the function.)
+importing this package loads neither torch nor transformers.
 """
 
 from importlib import import_module

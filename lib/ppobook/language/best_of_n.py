@@ -24,66 +24,9 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-import torch
 from scipy.special import gammaln
-from torch import Tensor
 
 from ppobook import validation
-from ppobook.language.data import Prompts
-from ppobook.language.generation import generate
-from ppobook.language.model import LanguageModel
-from ppobook.language.rewards import Reward
-from ppobook.language.tokens import Completions
-from ppobook.run.machine import float32_on_cpu
-
-
-@float32_on_cpu()
-def best_of_n(
-    model: LanguageModel,
-    reward: Reward,
-    prompts: Prompts,
-    n: int,
-    *,
-    max_new_tokens: int,
-    temperature: float = 1.0,
-    generator: torch.Generator,
-) -> tuple[Completions, Tensor]:
-    """The best of n sampled completions of each prompt, and its reward.
-
-    Parameters
-    ----------
-    model : LanguageModel
-    reward : Reward
-        The first of equal ones is kept.
-    prompts : Prompts
-        N of them.
-    n : int
-    max_new_tokens, temperature, generator
-        As for `ppobook.language.generation.generate`.
-
-    Returns
-    -------
-    completions : Completions, N rows
-    rewards : tensor, shape (N,)
-    """
-    n = validation.count("n", n)
-    validation.instance("prompts", prompts, Prompts)
-    validation.instance("generator", generator, torch.Generator)
-    if not callable(reward):
-        raise TypeError(f"reward must be a Reward, got {reward!r}")
-    many = prompts.repeat(n)
-    drawn = generate(
-        model,
-        many.tokens.to(generator.device),
-        many.mask.to(generator.device),
-        max_new_tokens,
-        temperature=temperature,
-        generator=generator,
-    )
-    rewards = reward(drawn, many.columns).view(len(prompts), n)
-    best = rewards.argmax(dim=1)
-    rows = torch.arange(len(prompts), device=best.device) * n + best
-    return drawn.select(rows), rewards.gather(1, best[:, None]).squeeze(1)
 
 
 def best_of_n_kl(n: int) -> float:
@@ -91,7 +34,6 @@ def best_of_n_kl(n: int) -> float:
 
     The KL itself where no reward has a probability of its own, as with very many completions without ties.
     """
-    n = validation.count("n", n)
     return math.log(n) - (n - 1) / n
 
 
@@ -110,25 +52,9 @@ def best_of_n_kl_exact(probs: Any, rewards: Any, n: int) -> float:
     -------
     float
         At most `best_of_n_kl(n)`, and at most −log of the reference's probability of the best completions.
-
-    Raises
-    ------
-    ValueError
-        Shapes that differ, numbers that are not finite, probs that are not probabilities.
     """
-    n = validation.count("n", n)
-    p, r = validation.float64("probs", probs), validation.float64("rewards", rewards)
-    if p.ndim != 1 or len(p) == 0:
-        raise ValueError(f"probs must have one axis, one number per completion, got shape {p.shape}")
-    validation.shape("rewards", r, p.shape, "the shape of probs")
-    validation.finite("probs", p)
-    validation.finite("rewards", r)
-    if (p < 0).any() or not math.isclose(p.sum(), 1, abs_tol=1e-6):
-        raise ValueError(
-            f"probs must be probabilities that sum to 1, got sum {p.sum():g} and minimum {p.min():g}"
-        )
-    _, level = np.unique(r, return_inverse=True)
-    share = np.bincount(level, weights=p)
+    _, level = np.unique(rewards, return_inverse=True)
+    share = np.bincount(level, weights=np.asarray(probs, dtype=np.float64))
     share = share[share > 0]
     up_to = np.minimum(share.cumsum() / share.sum(), 1.0)
     below = np.concatenate([[0.0], up_to[:-1]])
@@ -163,28 +89,18 @@ def best_of_n_curve(
     Raises
     ------
     ValueError
-        Shapes that differ, numbers that are not finite, an n above N.
+        An n that is not from 1 to N.
     """
-    score = validation.float64("scores", scores)
-    if score.ndim != 2 or score.size == 0:
-        raise ValueError(f"scores must have shape (prompts, samples), got {score.shape}")
-    validation.finite("scores", score)
-    known = {"score": score}
-    if not isinstance(measured, Mapping | None):
-        raise TypeError(f"measured must be a dict of arrays, got {validation.kind_of(measured)}")
-    for name, given in (measured or {}).items():
-        known[name] = x = validation.float64(f"measured[{name!r}]", given)
-        validation.shape(f"measured[{name!r}]", x, score.shape, "the shape of scores")
-        validation.finite(f"measured[{name!r}]", x)
+    known = {
+        name: np.asarray(x, dtype=np.float64) for name, x in {"score": scores, **(measured or {})}.items()
+    }
+    score = known["score"]
     draws = score.shape[1]
-    ns = validation.counts("ns", ns)
-    if not ns:
-        raise ValueError("ns must have at least one number of completions, got none")
     order = score.argsort(axis=1, kind="stable")
     ranked = {name: _average_ties(score, x, order) for name, x in known.items()}
     rows = []
-    for i, n in enumerate(ns):
-        validation.count(f"ns[{i}]", n, high=draws)
+    for n in ns:
+        validation.count("each of ns", n, high=draws)
         weights = _probability_of_best(draws, n)
         kl = np.mean([best_of_n_kl_exact(np.full(draws, 1 / draws), row, n) for row in score])
         means = {name: float((x @ weights).mean()) for name, x in ranked.items()}

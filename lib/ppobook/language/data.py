@@ -13,10 +13,6 @@ which are formatted by the tokenizer's chat template.
 Reward functions are passed texts in either case (`ppobook.language.rewards`): a conversation as its chat
 template writes it. TRL passes the messages; to have them, put them in a further column, which is passed by
 its name.
-
-A message's content may be a list of parts with texts, which are joined.
-
-All records are read before training. Errors name the record, ``data[7]``, or the line of a file.
 """
 
 from __future__ import annotations
@@ -31,22 +27,10 @@ from torch import Tensor
 from torch.nn import functional as F  # noqa: N812
 
 from ppobook.language.encoding import Encoder, Sides, label_of
-from ppobook.language.records import Record, Records, digest_of, records_of
-from ppobook.language.tokens import Completions, Pairs, Tokenizer, logp_unknown, padded
+from ppobook.language.records import Record, Records, records_of
+from ppobook.language.tokens import Completions, Pairs, Tokenizer, left_pad, logp_unknown, right_pad
 from ppobook.language.world import World
 from ppobook.run.machine import stream
-
-__all__ = [
-    "Batches",
-    "Prompts",
-    "digest_of",
-    "examples_of",
-    "labelled_of",
-    "pairs_of",
-    "prompts_of",
-    "take_rows",
-    "train_eval_split",
-]
 
 Stored = TypeVar("Stored", Completions, Pairs)
 
@@ -99,14 +83,6 @@ class Batches:
     Batches are consecutive pieces of epochs, each of which is a new random order of all rows. All batches
     have the same size, which may exceed n. A batch depends on its number and the seed alone, so there is no
     state.
-
-    Parameters
-    ----------
-    n : int
-        The number of rows.
-    size : int
-        The batch size.
-    seed : int
     """
 
     def __init__(self, n: int, size: int, seed: int) -> None:
@@ -144,11 +120,6 @@ def prompts_of(data: Any, tokenizer: Tokenizer, *, max_length: int | None = None
     -------
     Prompts
         With all other columns but "completion".
-
-    Raises
-    ------
-    ValueError, TypeError, FileNotFoundError
-        As `records_of`; a missing column or one of another type; a prompt that is empty or too long.
     """
     if isinstance(data, World):
         return Prompts(*data.prompt_tokens())
@@ -163,7 +134,7 @@ def prompts_of(data: Any, tokenizer: Tokenizer, *, max_length: int | None = None
     columns = {name: [row.get(name) for row in records.rows] for name in names}
     for name in ("prompt", "completion"):
         columns.pop(name, None)
-    return Prompts(*padded(rows, tokenizer.pad, left=True), columns)
+    return Prompts(*left_pad(rows, tokenizer.pad), columns)
 
 
 def examples_of(data: Any, tokenizer: Tokenizer, *, max_length: int | None = None) -> Completions:
@@ -178,7 +149,7 @@ def examples_of(data: Any, tokenizer: Tokenizer, *, max_length: int | None = Non
     ==================  ===============================  =============================
 
     As in TRL, to train on the last answer of a conversation only, pass the messages before it as "prompt" and
-    the answer as "completion". "conversations" is another name for "messages".
+    the answer as "completion".
 
     Every completion ends in end-of-sequence, which is appended if neither text nor template has it. White
     space that a template writes after it is left out. (TRL trains on that white space in conversations, and
@@ -200,11 +171,10 @@ def examples_of(data: Any, tokenizer: Tokenizer, *, max_length: int | None = Non
     Raises
     ------
     ValueError, TypeError, FileNotFoundError
-        As `records_of`; a missing column or one of another type; a prompt or a completion that is empty or
-        too long; a conversation without a chat template.
+        As `records_of`; a missing column; a text that is empty or too long. The error names the record.
     """
     records = records_of(data)
-    columns = records.format(["prompt", "completion"], ["messages"], ["conversations"], ["text"])
+    columns = records.format(["prompt", "completion"], ["messages"], ["text"])
     if columns[0] == "prompt":
         return _encoded(records, tokenizer, max_length, Encoder.example)
     return _encoded(records, tokenizer, max_length, lambda encoder, row: encoder.alone(row, columns[0]))
@@ -219,19 +189,8 @@ def pairs_of(data: Any, tokenizer: Tokenizer, *, max_length: int | None = None) 
 
     Parameters
     ----------
-    data : list of dicts, path, or datasets.Dataset
-    tokenizer : Tokenizer
-    max_length : int, optional
-        The most tokens that a prompt and a completion may have together, the end included.
-
-    Returns
-    -------
-    Pairs
-
-    Raises
-    ------
-    ValueError, TypeError, FileNotFoundError
-        As `examples_of`; without a prompt, two completions that begin differently or are the same.
+    data, tokenizer, max_length
+        As `examples_of`.
     """
     records = records_of(data)
     records.format(["chosen", "rejected"])
@@ -255,16 +214,13 @@ def labelled_of(
 
     Parameters
     ----------
-    As `pairs_of`.
+    data, tokenizer, max_length
+        As `examples_of`.
 
     Returns
     -------
     completions : Completions
     desirable : bool, shape (B,)
-
-    Raises
-    ------
-    As `pairs_of`; a label that is not True or False.
     """
     records = records_of(data)
     if records.format(["prompt", "completion", "label"], ["chosen", "rejected"])[0] == "chosen":
@@ -292,8 +248,8 @@ def _encoded(
         )
     rows = [(prompt, each[side]) for side in range(len(made[0][1])) for prompt, each in made]
     _check_lengths(records, rows, max_length)
-    prompts, prompt_mask = padded([prompt for prompt, _ in rows], tokenizer.pad, left=True)
-    tokens, mask = padded([ids for _, ids in rows], tokenizer.pad, left=False)
+    prompts, prompt_mask = left_pad([prompt for prompt, _ in rows], tokenizer.pad)
+    tokens, mask = right_pad([ids for _, ids in rows], tokenizer.pad)
     ended = torch.ones(len(rows), dtype=torch.bool, device="cpu")
     return Completions(prompts, prompt_mask, tokens, mask, logp_unknown(tokens), ended)
 

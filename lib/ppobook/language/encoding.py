@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import reprlib
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -29,12 +28,12 @@ class Encoder:
 
     def prompt(self, record: Record) -> list[int]:
         """The tokens of a record's prompt."""
-        return self._opened(record, text_of(record, "prompt"))
+        return self._opened(text_of(record, "prompt"))
 
     def alone(self, record: Record, name: str) -> Sides:
         """A text or a conversation without a prompt: its first token, and the rest."""
         text = text_of(record, name)
-        ids = self._whole(record, text)
+        ids = self._whole(text)
         bos = getattr(self.tokenizer, "bos", None)
         if not isinstance(text, str) or ids[0] == bos:
             return ids[:1], [self._ended(ids[1:])]
@@ -42,7 +41,7 @@ class Encoder:
 
     def example(self, record: Record) -> Sides:
         """A prompt and its completion."""
-        return self._after(record, text_of(record, "prompt"), [text_of(record, "completion")])
+        return self._after(text_of(record, "prompt"), [text_of(record, "completion")])
 
     def pair(self, record: Record) -> Sides:
         """A prompt, the chosen and the rejected completion."""
@@ -50,53 +49,47 @@ class Encoder:
         if record.get("prompt") is not None:
             prompt = text_of(record, "prompt")
             if isinstance(prompt, str) == isinstance(chosen, str):
-                return self._after(record, prompt, [chosen, rejected])
+                return self._after(prompt, [chosen, rejected])
         if isinstance(chosen, str):
-            one, other = self._whole(record, chosen), self._whole(record, rejected)
+            one, other = self._whole(chosen), self._whole(rejected)
             n = _prompt_length(one, other)
             return one[:n], [self._ended(one[n:]), self._ended(other[n:])]
         n = _prompt_length(chosen, rejected)
-        return self._after(record, chosen[:n], [chosen[n:], rejected[n:]])
+        return self._after(chosen[:n], [chosen[n:], rejected[n:]])
 
-    def _after(self, record: Record, prompt: Text, completions: list[Text]) -> Sides:
-        begun = self._opened(record, prompt)
+    def _after(self, prompt: Text, completions: list[Text]) -> Sides:
+        begun = self._opened(prompt)
         if isinstance(self.tokenizer, WordTokenizer):
             # Words are joined by spaces, with or without spaces in the texts.
-            return begun, [self._ended(self._whole(record, text)) for text in completions]
+            return begun, [self._ended(self._whole(text)) for text in completions]
         # With other tokenizers, tokens may span the end of the prompt: only the whole text has the tokens
         # that the model will see. The completion starts where these differ from the prompt's own.
-        wholes = [self._whole(record, prompt + text) for text in completions]  # type: ignore[operator]
+        wholes = [self._whole(prompt + text) for text in completions]  # type: ignore[operator]
         n = min(_common_prefix(begun, whole) for whole in wholes)
         if n == 0:
             raise ValueError("prompt must keep its first token before the completion, got another")
         self.retokenized += n < len(begun)
         return begun[:n], [self._ended(whole[n:]) for whole in wholes]
 
-    def _opened(self, record: Record, prompt: Text) -> list[int]:
+    def _opened(self, prompt: Text) -> list[int]:
         """A prompt's tokens; those of a conversation with the beginning of the answer."""
         if isinstance(prompt, str):
-            return self._whole(record, prompt)
+            return self._whole(prompt)
         continued = prompt[-1]["role"] == "assistant"
         how = {"continue_final_message": True} if continued else {"add_generation_prompt": True}
-        return self._rendered(record, prompt, **how)
+        return self._rendered(prompt, **how)
 
-    def _whole(self, record: Record, text: Text) -> list[int]:
+    def _whole(self, text: Text) -> list[int]:
         if isinstance(text, str):
             return list(self.tokenizer.encode(text))
-        return self._rendered(record, text, add_generation_prompt=False)
+        return self._rendered(text, add_generation_prompt=False)
 
-    def _rendered(self, record: Record, messages: list[dict[str, Any]], **how: bool) -> list[int]:
+    def _rendered(self, messages: list[dict[str, Any]], **how: bool) -> list[int]:
         """A conversation's tokens, by the chat template."""
         template = getattr(self.tokenizer, "apply_chat_template", None)
         if template is None:
             raise TypeError("records must have texts for a tokenizer without chat template, got messages")
-        tools = record.get("tools")
-        tools = json.loads(tools) if isinstance(tools, str) else tools
-        # Some templates write about tools even if the list is empty.
-        extra = {"tools": tools} if tools else {}
-        given = record.get("chat_template_kwargs") or {}
-        extra |= {key: value for key, value in given.items() if value is not None}
-        ids = template(messages, tokenize=True, **how, **extra)
+        ids = template(messages, tokenize=True, **how)
         return list(ids["input_ids"] if isinstance(ids, Mapping) else ids)
 
     def _ended(self, ids: list[int]) -> list[int]:
@@ -117,30 +110,9 @@ def text_of(record: Record, name: str) -> Text:
     if isinstance(value, str) and value.strip():
         return value
     if isinstance(value, list | tuple) and value:
-        return [_message(message) for message in value]
+        # In a dataset's table all messages have all keys, some of them None.
+        return [{key: x for key, x in message.items() if x is not None} for message in value]
     raise ValueError(f"{name} must be a text or a list of messages, and not empty, got {reprlib.repr(value)}")
-
-
-# Names in files with "conversations".
-_RENAMED = {"from": "role", "value": "content"}
-
-
-def _message(message: Any) -> dict[str, Any]:
-    """A message with its role, and its content as one text."""
-    # In a dataset's table all messages have all keys, some of them None.
-    renamed = {_RENAMED.get(key, key): x for key, x in message.items() if x is not None}
-    if "role" not in renamed:
-        raise ValueError(f'a message must be {{"role": …, "content": …}}, got {reprlib.repr(message)}')
-    if isinstance(renamed.get("content"), list):
-        renamed["content"] = "".join(_text_part(part) for part in renamed["content"])
-    return renamed
-
-
-def _text_part(part: Any) -> str:
-    if not isinstance(part.get("text"), str):
-        raise ValueError(f"a message's content must be a text or parts of text, got {reprlib.repr(part)}")
-    text: str = part["text"]
-    return text
 
 
 def label_of(record: Record) -> bool:

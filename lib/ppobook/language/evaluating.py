@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from ppobook.divergences import kl_categorical
-from ppobook.language.data import Prompts, prompts_of
+from ppobook.language.data import prompts_of
 from ppobook.language.generation import generate
 from ppobook.language.model import LanguageModel
 from ppobook.language.on_policy import default_max_new_tokens
@@ -24,11 +24,7 @@ from ppobook.language.opening import (
 )
 from ppobook.language.rewards import FunctionReward, LearnedReward, Reward
 from ppobook.language.run import Run
-from ppobook.language.tokens import (
-    Completions,
-    Tokenizer,
-    completion_logits,
-)
+from ppobook.language.tokens import Completions, Tokenizer, completion_logits
 from ppobook.language.world import World
 from ppobook.run.machine import float32_on_cpu
 
@@ -61,18 +57,19 @@ class Evaluation:
     def __repr__(self) -> str:
         return f"Evaluation({', '.join(f'{name}={x:.4g}' for name, x in self.numbers.items())})"
 
+    def line(self, i: int) -> str:
+        """A prompt and its completion in one line, with its rewards."""
+        known = {"gold": self.gold, "reward": self.reward}
+        rewards = ", ".join(f"{name} {float(x[i]):.2f}" for name, x in known.items() if x is not None)
+        end = "" if self.completions.ended[i] else " …"
+        return f"{self.prompts[i]} {self.texts[i]}{end}" + (f"   ({rewards})" if rewards else "")
+
     def samples(self, n: int = 5) -> str:
         """The first completion of each of n prompts, one per line, with its rewards."""
         first: dict[str, int] = {}
         for i, prompt in enumerate(self.prompts):
             first.setdefault(prompt, i)
-        known = {"gold": self.gold, "reward": self.reward}
-        lines = []
-        for prompt, i in list(first.items())[:n]:
-            rewards = [f"{name} {float(x[i]):.2f}" for name, x in known.items() if x is not None]
-            end = "" if self.completions.ended[i] else " …"
-            lines.append(f"{prompt} {self.texts[i]}{end}" + (f"   ({', '.join(rewards)})" if rewards else ""))
-        return "\n".join(lines)
+        return "\n".join(self.line(i) for i in list(first.values())[:n])
 
 
 @float32_on_cpu()
@@ -111,19 +108,8 @@ def evaluate(
         Default: the world's; else 64, or what the context leaves after the longest prompt.
     temperature, top_k, top_p
         As for `ppobook.language.generation.generate`.
-    seed : int
-        Of the sampled tokens.
     tokenizer : optional
         For a model that is not a run. Default: the one in a transformers model's folder.
-
-    Returns
-    -------
-    Evaluation
-
-    Raises
-    ------
-    ValueError, TypeError
-        An argument that cannot be used.
     """
     run = run_given("policy", policy)
     if data is None and run is not None:
@@ -142,11 +128,17 @@ def evaluate(
     if max_new_tokens is None:
         models = model, getattr(score, "module", None), base
         max_new_tokens = default_max_new_tokens(prompts, models) if world is None else world.max_new_tokens
-    rows = torch.arange(n) % len(prompts)
-    generator = torch.Generator(_device(model)).manual_seed(seed)
-    settings = {"temperature": temperature, "top_k": top_k, "top_p": top_p, "generator": generator}
+    rows, device = torch.arange(n) % len(prompts), _device(model)
+    generator = torch.Generator(device).manual_seed(seed)
+    settings: dict[str, Any] = {
+        "temperature": temperature,
+        "top_k": top_k,
+        "top_p": top_p,
+        "generator": generator,
+    }
     batches = [prompts.select(batch) for batch in rows.split(EVAL_BATCH_SIZE)]
-    parts = [_generate(model, batch, max_new_tokens, settings) for batch in batches]
+    inputs = [(batch.tokens.to(device), batch.mask.to(device)) for batch in batches]
+    parts = [generate(model, *each, max_new_tokens, **settings) for each in inputs]
     completions = Completions.join(parts)
 
     numbers: dict[str, float] = {}
@@ -164,9 +156,9 @@ def evaluate(
         )
     numbers["length"] = completions.lengths.float().mean().item()
     numbers["ended"] = completions.ended.float().mean().item()
-    texts = completions.texts(tokenizer)
     numbers |= {f"distinct_{k}": distinct(completions, k) for k in (1, 2)}
-    return Evaluation(numbers, completions, completions.prompt_texts(tokenizer), texts, gold, reward)
+    prompt_texts, texts = completions.prompt_texts(tokenizer), completions.texts(tokenizer)
+    return Evaluation(numbers, completions, prompt_texts, texts, gold, reward)
 
 
 def compare(policies: Mapping[str, Any], data: Any = None, **options: Any) -> pd.DataFrame:
@@ -180,18 +172,13 @@ def compare(policies: Mapping[str, Any], data: Any = None, **options: Any) -> pd
 
     Raises
     ------
-    ValueError, TypeError
-        Policies of different worlds without `data`; what `evaluate` raises.
+    ValueError
+        Policies of different worlds without `data`.
     """
     policies = {name: run_given(f"policies[{name!r}]", p) or p for name, p in policies.items()}
-    worlds = {name: p.world for name, p in policies.items() if isinstance(p, Run) and p.world is not None}
-    for name, world in worlds.items() if data is None else ():
-        first = next(iter(worlds))
-        if world.config != worlds[first].config:
-            raise ValueError(
-                f"data must be given for policies that were trained on different worlds, as {first!r} and "
-                f"{name!r} were, got None"
-            )
+    worlds = [p.world.config for p in policies.values() if isinstance(p, Run) and p.world is not None]
+    if data is None and any(world != worlds[0] for world in worlds):
+        raise ValueError("data must be given for policies that were trained on different worlds, got None")
     return pd.DataFrame({name: evaluate(p, data, **options).numbers for name, p in policies.items()}).T
 
 
@@ -221,12 +208,6 @@ def distinct(completions: Completions, n: int) -> float:
         seen.update(ngrams)
         number += len(ngrams)
     return len(seen) / number if number else float("nan")
-
-
-def _generate(model: Any, prompts: Prompts, max_new_tokens: int, settings: dict[str, Any]) -> Completions:
-    device = settings["generator"].device
-    tokens, mask = prompts.tokens.to(device), prompts.mask.to(device)
-    return generate(model, tokens, mask, max_new_tokens, **settings)
 
 
 def _score(reward_model: Any, tokenizer: Any, device: torch.device) -> Reward:

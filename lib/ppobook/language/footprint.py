@@ -11,8 +11,6 @@
     X tokens of a prompt, Y of a completion; with bfloat16, 18 for the 20, 10 for the 12 and 30 for the 28;
     with gradient checkpointing, one layer or the logits, whichever is larger, beside the layers' inputs
 
-The page "To a real model" prints the whole of it.
-
 For models of the kind of Llama: RMS norms, rotary positions, a gated MLP, grouped keys and values. The
 coefficients are read off the code that runs here: which tensors it keeps for the backward pass, and how many
 copies of the logits it has at once. `results/language_footprint` holds them against measurements.
@@ -23,34 +21,19 @@ between the allocator's blocks, and what a kernel needs while it runs.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 from ppobook import validation
 
 KINDS = ("llama", "mistral", "qwen2", "qwen3")
 
-STAGES = ("sft", "grpo")
-
-
 # ----------------------------------------------------------------------------------------------- the model
 
 
 @dataclass(frozen=True)
 class Sizes:
-    """The sizes of a model.
-
-    Attributes
-    ----------
-    layers, width, inner, heads, kv_heads, head_dim, vocab : int
-    tied : bool
-        Whether the head is the embedding.
-    biases : int
-        Biases of a layer.
-    norms : int
-        Weights of a layer's norms.
-    """
+    """The sizes of a model. `biases` and `norms` are those of a layer; `tied`: the head is the embedding."""
 
     layers: int
     width: int
@@ -65,13 +48,7 @@ class Sizes:
 
     @classmethod
     def of(cls, config: Any) -> Sizes:
-        """The sizes in a config of transformers.
-
-        Raises
-        ------
-        ValueError
-            A model of another kind than those that the formula is for.
-        """
+        """The sizes in a config of transformers; ValueError for a kind of model other than `KINDS`."""
         kind = getattr(config, "model_type", type(config).__name__)
         if kind not in KINDS:
             raise ValueError(
@@ -170,16 +147,6 @@ class Work:
     gradient_checkpointing: bool = False
     stage: str = "grpo"
     epochs: int = 1
-
-    def __post_init__(self) -> None:
-        for name in ("rows", "prompt", "completion", "epochs"):
-            validation.count(name, getattr(self, name))
-        for name in ("micro_rows", "generation_rows", "rank"):
-            if getattr(self, name) is not None:
-                validation.count(name, getattr(self, name))
-        validation.choice("dtype", self.dtype, ("float32", "bfloat16"))
-        validation.choice("stage", self.stage, STAGES)
-        validation.flag("gradient_checkpointing", self.gradient_checkpointing)
 
     @property
     def half(self) -> bool:
@@ -336,12 +303,7 @@ def arithmetic(sizes: Sizes, work: Work) -> dict[str, int]:
 
 
 def seconds(
-    sizes: Sizes,
-    work: Work,
-    *,
-    operations: float,
-    bandwidth: float,
-    between: float = 0.0,
+    sizes: Sizes, work: Work, *, operations: float, bandwidth: float, between: float = 0.0
 ) -> dict[str, float]:
     """Seconds of an update, by phase, on a machine whose rates are known.
 
@@ -350,8 +312,6 @@ def seconds(
 
     Parameters
     ----------
-    sizes : Sizes
-    work : Work
     operations : float above 0
         Multiplications and additions a second, as they are reached, not as they are advertised.
     bandwidth : float above 0
@@ -359,9 +319,6 @@ def seconds(
     between : float
         Seconds that a step of generation takes even with nothing to compute: a few hundred kernels.
     """
-    operations = validation.number("operations", operations, above=0)
-    bandwidth = validation.number("bandwidth", bandwidth, above=0)
-    between = validation.number("between", between, low=0)
     count, bytes_ = arithmetic(sizes, work), memory(sizes, work)
     found = {name: count[name] / operations for name in ("generating", "scoring", "training")}
     if work.stage == "grpo":
@@ -370,15 +327,3 @@ def seconds(
         steps = rounds * work.completion * max(reading, between)
         found["generating"] = max(found["generating"], steps)
     return found
-
-
-def largest_micro_batch(sizes: Sizes, work: Work, limit: float) -> int:
-    """The most rows of a micro-batch that fit into so many bytes; 0 if not even one does."""
-    limit = validation.number("limit", limit, above=0)
-    tried = range(1, work.rows + 1)
-    return sum(memory(sizes, replace(work, micro_rows=rows))["peak"] <= limit for rows in tried)
-
-
-def described(parts: Mapping[str, int]) -> str:
-    """The parts of `memory` as a table, in megabytes."""
-    return "\n".join(f"  {name:<12} {x / 1e6:>10,.1f} MB" for name, x in parts.items())

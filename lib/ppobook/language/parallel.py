@@ -9,9 +9,8 @@ belong to the whole batch and are computed by all processes alike. Gradients are
 share of the mean in the loss. So two processes take the same steps as one, up to floating-point rounding;
 `micro_batch_size` does the same with the parts of a batch, one after the other.
 
-Every process repeats what is quicker to compute than to send: the preferences that a World samples before
-training, and evaluations on held-out data. Only the first process locks and writes the run's folder and shows
-a progress bar. An exception in one process is raised in all.
+Every process repeats what is quicker to compute than to send. Only the first process locks and writes the
+run's folder and shows a progress bar. An exception in one process is raised in all.
 
 torchrun's environment variables give each process its rank; a process group that exists is used. The backend
 is gloo on CPUs and NCCL on CUDA, where each process uses the GPU of its LOCAL_RANK. Tests run two processes
@@ -29,14 +28,6 @@ from typing import Any
 
 import torch
 from torch import Tensor, distributed, nn
-
-from ppobook import validation
-
-# Exceptions of another process that are raised by their own type.
-_KINDS = (
-    *(ValueError, TypeError, KeyError, FloatingPointError, RuntimeError, NotImplementedError, OSError),
-    validation.NotFiniteError,
-)
 
 
 def begin() -> None:
@@ -83,35 +74,28 @@ def share(n: int, together: int = 1) -> Tensor:
 
 @contextmanager
 def raised_in_all() -> Iterator[None]:
-    """Raise an exception of the block in every process, if it is raised in one."""
+    """Raise an exception of the block, in other processes as a RuntimeError."""
     if world_size() == 1:
         yield
         return
-    error: Exception | SystemExit | None = None
+    error: Exception | None = None
     try:
         yield
-    except (Exception, SystemExit) as caught:  # of sys.exit in a reward function
+    except Exception as caught:
         error = caught
     failed: list[Any] = [None] * world_size()
-    distributed.all_gather_object(failed, None if error is None else (type(error).__name__, str(error)))
+    distributed.all_gather_object(failed, None if error is None else repr(error))
     if error is not None:
         raise error
-    for k, other in enumerate(failed):
-        if other is not None:
-            name, message = other
-            kinds = {kind.__name__: kind for kind in _KINDS}
-            raise kinds[name](message) if name in kinds else RuntimeError(f"{name} in process {k}: {message}")
+    for k, message in enumerate(failed):
+        if message is not None:
+            raise RuntimeError(f"process {k} has raised {message}")
 
 
 def joined(mine: list[Any], device: str = "cpu") -> list[Any]:
-    """The lists of all processes, one after the other in the order of the ranks.
+    """The lists of all processes, in the order of the ranks, with their tensors on a device.
 
-    Parameters
-    ----------
-    mine : list
-        Of tensors, of plain data, and of lists, dicts and dataclasses of them.
-    device : str
-        Where tensors of other processes are put.
+    They hold tensors, plain data, and lists, dicts and dataclasses of them.
     """
     if world_size() == 1:
         return mine

@@ -13,10 +13,9 @@ from __future__ import annotations
 
 import inspect
 import os
-from collections.abc import Callable, Mapping, Sequence, Set
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Protocol
 
-import numpy as np
 import torch
 from torch import Tensor, nn
 
@@ -25,7 +24,6 @@ from ppobook.language.model import Scalar
 from ppobook.language.settings import POOLINGS
 from ppobook.language.tokens import Completions, Tokenizer, completion_values
 from ppobook.language.world import World
-from ppobook.validation import copied
 
 Columns = Mapping[str, Sequence[Any]]
 
@@ -55,9 +53,9 @@ class RewardModel(Scalar):
     pooling : str
         "sum" adds the outputs of all tokens, "last" takes the output of the last token, as Stiennon et al.
         2020, Ouyang et al. 2022 and TRL do. With a sum, the contribution of a word is repeated each time it
-        occurs. The choice decides how a reward model extrapolates, not only how well it fits its data.
+        occurs.
     bias : bool
-        Whether the output layer has a bias.
+        Of the output layer.
 
     Attributes
     ----------
@@ -121,14 +119,9 @@ class FunctionReward:
         self.tokenizer = tokenizer
         self.name = f"function {getattr(function, '__name__', type(function).__name__)}"
         self.place = _place_of(function)
-        try:
-            taken = list(inspect.signature(function).parameters.values())
-        except (TypeError, ValueError):  # some built-in functions have no signature
-            taken = [inspect.Parameter("columns", inspect.Parameter.VAR_KEYWORD)]
         # Without **kwargs, a function receives only the columns that it names.
-        self.takes_all = any(p.kind is p.VAR_KEYWORD for p in taken)
-        self.takes = [p.name for p in taken if p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY)]
-        self.needs = [p.name for p in taken if p.default is p.empty and p.name in self.takes]
+        self.takes = inspect.signature(function).parameters
+        self.takes_all = any(p.kind is p.VAR_KEYWORD for p in self.takes.values())
 
     def __call__(self, completions: Completions, columns: Columns) -> Tensor:
         known: dict[str, Any] = {
@@ -136,15 +129,7 @@ class FunctionReward:
             "prompts": completions.prompt_texts(self.tokenizer),
             "completions": completions.texts(self.tokenizer),
         }
-        for name in self.needs:
-            if name not in known:
-                hint = ": the column is not passed, rename it" if name in ("prompt", "completion") else ""
-                raise TypeError(
-                    f"the parameters of reward {self.name}{self.place} must be columns of the data, "
-                    f"{', '.join(map(repr, sorted(known)))}, got {name!r}{hint}"
-                )
-        # A function may change what it is given; the data are read again, and by all completions of a group.
-        given = {name: copied(x) for name, x in known.items() if self.takes_all or name in self.takes}
+        given = {name: x for name, x in known.items() if self.takes_all or name in self.takes}
         answer = self.function(**given)
         return numbers_of(self.name + self.place, answer, len(completions)).to(completions.tokens.device)
 
@@ -158,29 +143,14 @@ def _place_of(function: Any) -> str:
 
 
 def numbers_of(name: str, answer: Any, n: int) -> Tensor:
-    """The return value of a reward function as a tensor of n finite numbers.
-
-    Raises
-    ------
-    ValueError, TypeError
-        Not n entries, or an entry that is not a finite number in float32.
-    """
-    try:
-        if isinstance(answer, str | Mapping | Set):  # entries are no numbers, or have no order
-            raise TypeError
-        given = list(answer)
-    except (TypeError, ValueError, RuntimeError):
-        raise TypeError(
-            f"reward {name} must return a list of {n} numbers, got {type(answer).__name__}"
-        ) from None
+    """The return value of a reward function as a tensor of n finite numbers."""
+    if not isinstance(answer, Iterable):
+        raise TypeError(f"reward {name} must return a list of {n} numbers, got {type(answer).__name__}")
     listed: list[float] = []
-    for i, x in enumerate(given):
+    for i, x in enumerate(answer):
         try:
-            # float() reads "1.5" and tensor([1.5]).
-            if isinstance(x, str | bytes | np.complexfloating) or getattr(x, "ndim", 0) > 0:
-                raise TypeError
             listed.append(float(x))
-        except (TypeError, ValueError, RuntimeError):
+        except (TypeError, ValueError):
             raise TypeError(f"reward {name} must return numbers, got {x!r} for completion {i}") from None
     if len(listed) != n:
         raise ValueError(f"reward {name} must return {n} numbers, one per completion, got {len(listed)}")
@@ -193,17 +163,7 @@ def numbers_of(name: str, answer: Any, n: int) -> Tensor:
 
 
 def open_reward(reward: Any, tokenizer: Tokenizer, world: World | None) -> Reward:
-    """A user's argument `reward` as a `Reward`.
-
-    Parameters
-    ----------
-    reward : "gold", RewardModel, or function
-
-    Raises
-    ------
-    ValueError, TypeError
-        "gold" without a World; another type.
-    """
+    """A user's argument `reward`, "gold", a RewardModel or a function, as a `Reward`."""
     if isinstance(reward, GoldReward | LearnedReward | FunctionReward):
         return reward
     if isinstance(reward, RewardModel):

@@ -41,13 +41,7 @@ class Run(BaseRun):
         return str(config["stage"])
 
     def save(self, folder: str | Path) -> Path:
-        """Write the run to a new folder, from which `load` and `train(resume=…)` work.
-
-        Raises
-        ------
-        OSError
-            The folder holds something already, or can't be written.
-        """
+        """Write the run to a new folder, from which `load` and `train(resume=…)` work."""
         path: Path = parallel.first(lambda: BaseRun.save(self, folder))
         return path
 
@@ -63,13 +57,7 @@ class Run(BaseRun):
 
 
 def load(folder: str | Path, device: str = "cpu") -> Run:
-    """A run as of its last checkpoint.
-
-    Raises
-    ------
-    ValueError, OSError
-        No run there; a damaged checkpoint, or one in another format.
-    """
+    """A run as of its last checkpoint; ValueError if that is damaged, or no run is there."""
     return load_from(RunFolder.at("folder", folder), device)
 
 

@@ -8,20 +8,19 @@ from typing import Any, Self
 from ppobook import validation
 from ppobook.run.settings import Settings, setting
 
-# Limits of what is in memory at once, and of what is sampled and kept.
-MOST_AT_ONCE = 100_000
-MOST_STORED = 1_000_000
-
-
-# The arguments of `train` that name models, data and rewards.
-OF_MODELS = ("model", "data", "reward", "reference", "tokenizer", "lora", "dtype")
+# The maximum length of a completion where neither the settings nor the world have one.
+MAX_NEW_TOKENS = 64
 
 
 @dataclass(frozen=True)
 class StageSettings(Settings):
     """The settings that every stage has."""
 
-    arguments = (*Settings.arguments, "stage", *OF_MODELS)
+    # The arguments of `train` that name models, data and rewards.
+    arguments = (
+        *Settings.arguments,
+        *("stage", "model", "data", "reward", "reference", "tokenizer", "lora", "dtype"),
+    )
 
     updates: int = setting(100, "number of updates", low=1)
     lr: float = setting(1e-3, "learning rate of Adam", above=0, high=1e3)
@@ -35,31 +34,21 @@ class StageSettings(Settings):
     )
 
 
-# The maximum length of a completion where neither the settings nor the world have one.
-MAX_NEW_TOKENS = 64
-
-
 @dataclass(frozen=True)
 class SamplingSettings(StageSettings):
     """The settings of every stage that samples."""
 
-    batch_size: int = setting(64, "completions in one update", low=1, high=MOST_AT_ONCE)
+    batch_size: int = setting(64, "completions in one update", low=1)
     temperature: float = setting(1.0, "sampling temperature", above=0)
     max_new_tokens: int | None = setting(
-        None,
-        f"maximum length of a completion; none: the world's, else {MAX_NEW_TOKENS} or what fits",
-        low=1,
+        None, f"maximum length of a completion; none: the world's, else {MAX_NEW_TOKENS} or what fits", low=1
     )
     truncation: str = setting(
         "end",
         "reward of a completion truncated at max_new_tokens: as it is, or less missing_eos_penalty",
         choices=("end", "penalty"),
     )
-    missing_eos_penalty: float = setting(
-        1.0,
-        "subtracted from its reward with truncation='penalty'",
-        low=0,
-    )
+    missing_eos_penalty: float = setting(1.0, "subtracted from its reward with truncation='penalty'", low=0)
     generation_rows: int | None = setting(
         None, "completions that are generated side by side; none: micro_batch_size", low=1
     )
@@ -73,25 +62,20 @@ class SFTSettings(StageSettings):
     lr that is smaller by a factor of 100 or more.
     """
 
-    updates: int = setting(240, "number of updates", low=1)
-    lr: float = setting(3e-3, "learning rate of Adam", above=0, high=1e3)
-    warmup: int = setting(10, "updates over which the learning rate rises linearly to lr", low=0)
+    updates: int = 240
+    lr: float = 3e-3
+    warmup: int = 10
     batch_size: int = setting(64, "examples in one update", low=1)
-    examples: int = setting(3000, "texts of a World's corpus to train on", low=1, high=MOST_STORED)
+    examples: int = setting(3000, "texts of a World's corpus to train on", low=1)
     eval_every: int = setting(40, "updates between two evaluations on held-out examples", low=1)
     eval_examples: int = setting(
-        256,
-        "held-out examples: sampled in a World, else at most a tenth of the data",
-        low=0,
-        high=MOST_STORED,
+        256, "held-out examples: sampled in a World, else at most a tenth of the data", low=0
     )
     layers: int = setting(2, "layers of a new decoder", low=1)
     width: int = setting(64, "width of a new decoder", low=1)
     heads: int = setting(4, "attention heads of a new decoder", low=1)
     context: int | None = setting(
-        None,
-        "context length of a new decoder; none: a World's prompt and max_new_tokens together",
-        low=1,
+        None, "context length of a new decoder; none: a World's prompt and max_new_tokens together", low=1
     )
 
 
@@ -102,13 +86,11 @@ POOLINGS = ("sum", "last")
 class PairSettings(StageSettings):
     """The settings of the stages that train on pairs of completions, given or sampled in a World."""
 
-    warmup: int = setting(10, "updates over which the learning rate rises linearly to lr", low=0)
-    batch_size: int = setting(64, "pairs in one update", low=1)
-    pairs: int = setting(3000, "pairs to sample in a World", low=1, high=MOST_STORED)
+    warmup: int = 10
+    batch_size: int = setting(64, "pairs in one update; for kto, completions", low=1)
+    pairs: int = setting(3000, "pairs to sample in a World", low=1)
     temperatures: tuple[float, ...] = setting(
-        (1.0, 1.5),
-        "sampling temperatures of the two completions of a pair, in a World",
-        above=0,
+        (1.0, 1.5), "sampling temperatures of the two completions of a pair, in a World", above=0
     )
     noise: float = setting(
         0.5,
@@ -117,7 +99,7 @@ class PairSettings(StageSettings):
     )
     eval_every: int = setting(50, "updates between two evaluations on held-out pairs", low=1)
     eval_pairs: int = setting(
-        500, "held-out pairs: sampled in a World, else at most a tenth of the data", low=0, high=MOST_STORED
+        500, "held-out pairs: sampled in a World, else at most a tenth of the data", low=0
     )
 
 
@@ -125,8 +107,7 @@ class PairSettings(StageSettings):
 class RewardSettings(PairSettings):
     """The settings of a reward model."""
 
-    updates: int = setting(150, "number of updates", low=1)
-    lr: float = setting(1e-3, "learning rate of Adam", above=0, high=1e3)
+    updates: int = 150
     pooling: str = setting(
         "sum", "reward of a completion: the sum over its tokens, or that of the last one", choices=POOLINGS
     )
@@ -134,19 +115,37 @@ class RewardSettings(PairSettings):
 
 
 @dataclass(frozen=True)
-class PPOSettings(SamplingSettings):
-    """The settings of PPO on tokens and their defaults.
+class ClipSettings(SamplingSettings):
+    """The settings that PPO on tokens and GRPO share.
 
     updates, lr and kl_coef were chosen in the World, for its decoder of 100,000 weights. A large pretrained
     model needs a learning rate of 1e-6 to 1e-5.
     """
 
-    updates: int = setting(60, "number of updates", low=1)
-    lr: float = setting(3e-4, "learning rate of Adam, for policy and critic", above=0, high=1e3)
+    updates: int = 60
+    lr: float = 3e-4
     epochs: int = setting(2, "epochs on one batch", low=1)
-    num_minibatches: int = setting(2, "minibatches of an epoch", low=1)
-    clip_eps: float = setting(0.2, "ε: a token's ratio is clipped to [1 − ε, 1 + ε]", above=0)
+    num_minibatches: int = setting(2, "minibatches of an epoch; with GRPO, of whole groups", low=1)
+    clip_eps: float = setting(0.2, "ε: ratios are clipped to [1 − ε, 1 + ε]", above=0)
     clip_eps_high: float | None = setting(None, "ε of the upper bound; none: clip_eps", above=0)
+    reduction: str = setting(
+        "token",
+        "the loss is a mean over tokens, over sequences, or a sum divided by rows times length",
+        choices=("token", "sequence", "constant"),
+    )
+    kl_coef: float = setting(0.3, "β: weight of the KL divergence from the reference", low=0)
+    kl_estimator: str = setting(
+        "k1", "estimator of that KL divergence from samples", choices=("k1", "k2", "k3")
+    )
+    kl_weighted: bool = setting(
+        True, "with kl_in='loss': weight the estimate by the ratio, right for k1 and k3; k2 is right without"
+    )
+
+
+@dataclass(frozen=True)
+class PPOSettings(ClipSettings):
+    """The settings of PPO on tokens and their defaults."""
+
     gamma: float = setting(1.0, "discount γ from one token to the next", low=0, high=1)
     lam: float = setting(0.95, "λ of GAE", low=0, high=1)
     value_coef: float = setting(0.5, "weight of the value loss, ½ (V − return)²", low=0)
@@ -154,25 +153,10 @@ class PPOSettings(SamplingSettings):
         None, "value clipping: how far V may move from its old value; none: no clipping", above=0
     )
     entropy_coef: float = setting(0.0, "weight of the entropy bonus", low=0)
-    reduction: str = setting(
-        "token",
-        "the loss is a mean over tokens, over sequences, or a sum divided by rows times max_new_tokens",
-        choices=("token", "sequence", "constant"),
-    )
-    kl_coef: float = setting(0.3, "β: weight of the KL divergence from the reference", low=0)
-    kl_estimator: str = setting(
-        "k1",
-        "estimator of that KL divergence from samples",
-        choices=("k1", "k2", "k3"),
-    )
     kl_in: str = setting(
         "reward",
         "where the KL penalty goes: into the rewards of tokens, or into the loss",
         choices=("reward", "loss"),
-    )
-    kl_weighted: bool = setting(
-        True,
-        "with kl_in='loss': weight the estimate by the ratio, right for k1 and k3; k2 is right without",
     )
     kl_target: float | None = setting(
         None, "KL divergence of a completion that β is adapted to, in nats; none: β is fixed", above=0
@@ -200,8 +184,6 @@ class PPOSettings(SamplingSettings):
 
 
 BASELINES = ("group", "leave_one_out", "batch")
-
-
 SCALES = ("group", "batch", "none")
 
 
@@ -221,7 +203,6 @@ VARIANTS: dict[str, dict[str, Any]] = {
     "reinforce++_baseline": {"scale": "none", "normalize_advantages": True, "kl_estimator": "k2"},
 }
 
-
 PAPERS = {
     "grpo": "Shao et al. 2024, arXiv 2402.03300, equations 3 and 4",
     "dr_grpo": "Liu et al. 2025, arXiv 2503.20783, section 3.2",
@@ -235,21 +216,17 @@ PAPERS = {
 
 
 @dataclass(frozen=True)
-class GRPOSettings(SamplingSettings):
+class GRPOSettings(ClipSettings):
     """The settings of GRPO and their defaults: the paper's where it states them, but for sizes and rates.
 
-    updates, lr and kl_coef were chosen in the World, for its decoder of 100,000 weights. The paper has 1e-6
-    and 0.04, for a model of 7 billion; groups of 64, batches of 1024, and one gradient step on each.
+    The paper has a learning rate of 1e-6 and a kl_coef of 0.04, for a model of 7 billion; groups of 64,
+    batches of 1024, and one gradient step on each.
     """
 
     variant: str = setting(
         "grpo", "the variant whose settings are the defaults, a row of variants()", choices=tuple(VARIANTS)
     )
     group_size: int = setting(8, "G: completions of one prompt; batch_size must be a multiple of it", low=1)
-    updates: int = setting(60, "number of updates", low=1)
-    lr: float = setting(3e-4, "learning rate of Adam", above=0, high=1e3)
-    epochs: int = setting(2, "epochs on one batch", low=1)
-    num_minibatches: int = setting(2, "minibatches of an epoch, each of whole groups", low=1)
     baseline: str = setting(
         "group",
         "subtracted from a reward: the mean of its group, of the others in its group, or of the batch",
@@ -269,33 +246,17 @@ class GRPOSettings(SamplingSettings):
         "clipped ratios as weights (CISPO)",
         choices=("clip", "sequence", "cispo"),
     )
-    clip_eps: float = setting(0.2, "ε: ratios are clipped to [1 − ε, 1 + ε]", above=0)
-    clip_eps_high: float | None = setting(None, "ε of the upper bound; none: clip_eps", above=0)
-    reduction: str = setting(
-        "sequence",
-        "the loss is a mean over tokens, over sequences, or a sum divided by rows times length",
-        choices=("token", "sequence", "constant"),
-    )
+    reduction: str = "sequence"
     length: float | None = setting(
-        None,
-        "length of a completion with reduction='constant'; none: max_new_tokens",
-        above=0,
+        None, "length of a completion with reduction='constant'; none: max_new_tokens", above=0
     )
-    kl_coef: float = setting(0.3, "β: weight of the KL divergence from the reference", low=0)
-    kl_estimator: str = setting(
-        "k3",
-        "estimator of that KL divergence from samples",
-        choices=("k1", "k2", "k3"),
-    )
+    kl_estimator: str = "k3"
+    kl_weighted: bool = False
     kl_in: str = setting(
         "loss",
         "where the KL penalty goes: a term of the loss; the completion's reward, before the baseline; or "
         "each token's advantage, as the sum from that token on",
         choices=("loss", "reward", "to_go"),
-    )
-    kl_weighted: bool = setting(
-        False,
-        "with kl_in='loss': weight the estimate by the ratio, right for k1 and k3; k2 is right without",
     )
     filter_groups: bool = setting(False, "replace groups whose rewards are all equal by newly sampled ones")
     max_rounds: int = setting(4, "how often filter_groups may sample in one update", low=1)
@@ -322,9 +283,8 @@ BETA = {"dpo": 0.3, "ipo": 0.1, "kto": 0.3, "simpo": 2.0}
 class DPOSettings(PairSettings):
     """The settings of DPO and its family."""
 
-    updates: int = setting(100, "number of updates", low=1)
-    lr: float = setting(2e-4, "learning rate of Adam", above=0, high=1e3)
-    batch_size: int = setting(64, "pairs in one update; for kto, completions", low=1)
+    updates: int = 100
+    lr: float = 2e-4
     loss: str = setting("dpo", "loss", choices=tuple(BETA))
     beta: float | None = setting(
         None, "β, whose unit depends on the loss; none: 0.3, for ipo 0.1, for simpo 2", above=0
@@ -334,30 +294,16 @@ class DPOSettings(PairSettings):
     desirable_weight: float = setting(1.0, "kto: weight of desirable completions", low=0)
     undesirable_weight: float = setting(1.0, "kto: weight of undesirable completions", low=0)
     # Pairs at two temperatures, as for a reward model, would also show which temperature writes better.
-    temperatures: tuple[float, ...] = setting(
-        (1.0, 1.0),
-        "sampling temperatures of the two completions of a pair, in a World",
-        above=0,
-    )
-    eval_every: int = setting(
-        25,
-        "updates between two evaluations on held-out pairs",
-        low=1,
-    )
-    eval_pairs: int = setting(
-        500,
-        "held-out pairs: sampled in a World, else at most a tenth of the data",
-        low=0,
-        high=MOST_STORED,
-    )
+    temperatures: tuple[float, ...] = (1.0, 1.0)
+    eval_every: int = 25
 
 
 @dataclass(frozen=True)
 class OnlineDPOSettings(SamplingSettings):
     """The settings of online DPO."""
 
-    updates: int = setting(60, "number of updates", low=1)
-    lr: float = setting(3e-4, "learning rate of Adam", above=0, high=1e3)
+    updates: int = 60
+    lr: float = 3e-4
     group_size: int = setting(
         2,
         "completions of one prompt, whose best and worst make a pair; batch_size must be a multiple of it",
@@ -378,7 +324,7 @@ class IterativePPOSettings(PPOSettings):
     """The settings of PPO, and those of the reward model's updates."""
 
     refresh_every: int = setting(20, "updates of the policy between two updates of the reward model", low=1)
-    pairs: int = setting(500, "new preference pairs for each of them", low=1, high=MOST_STORED)
+    pairs: int = setting(500, "new preference pairs for each of them", low=1)
     keep_old: bool = setting(True, "train on the pairs of earlier updates as well")
     temperatures: tuple[float, ...] = setting(
         (1.0, 1.0), "sampling temperatures of the two completions of a pair", above=0
@@ -389,9 +335,7 @@ class IterativePPOSettings(PPOSettings):
         low=0,
     )
     reward_model_epochs: int = setting(1, "epochs of the reward model on the pairs", low=1)
-    reward_model_batch_size: int = setting(
-        64, "pairs in one gradient step of the reward model", low=1, high=MOST_AT_ONCE
-    )
+    reward_model_batch_size: int = setting(64, "pairs in one gradient step of the reward model", low=1)
     reward_model_lr: float = setting(3e-4, "learning rate of Adam, for the reward model", above=0, high=1e3)
 
 
@@ -404,9 +348,7 @@ class LaggedGRPOSettings(GRPOSettings):
         True, "ratios to the sampler; if false, to the policy at the start of the update"
     )
     max_weight: float | None = setting(
-        None,
-        "C, without corrected: a token's advantage is multiplied by min(π / π_sampler, C)",
-        above=0,
+        None, "C, without corrected: a token's advantage is multiplied by min(π / π_sampler, C)", above=0
     )
 
 

@@ -21,7 +21,6 @@ from typing import Any, Final
 
 import numpy as np
 
-from ppobook import validation
 from ppobook.language.model import Decoder, DecoderConfig
 from ppobook.language.tokens import WordTokenizer
 
@@ -51,13 +50,12 @@ class Sums:
     """
 
     def __init__(self, largest: int = 9) -> None:
-        self.largest = validation.count("largest", largest)
-        numbers = range(2 * self.largest + 2)
+        numbers = range(2 * largest + 2)
         self.tokenizer = WordTokenizer([*map(str, numbers), "+", "=", "no"])
         self.prompts: list[dict[str, Any]] = [
             {"prompt": f"{a} + {b} =", "answer": a + b}
-            for a in range(self.largest + 1)
-            for b in range(self.largest + 1)
+            for a in range(largest + 1)
+            for b in range(largest + 1)
         ]
 
     def __repr__(self) -> str:
@@ -69,9 +67,9 @@ class Sums:
 
     def workbook(self, n: int, seed: int = 0) -> list[dict[str, str]]:
         """n records of a "prompt" and a "completion", for `train("sft")`."""
-        rng = np.random.default_rng(validation.count("seed", seed, low=0))
+        rng = np.random.default_rng(seed)
         records = []
-        for _ in range(validation.count("n", n)):
+        for _ in range(n):
             record = self.prompts[int(rng.integers(len(self.prompts)))]
             attempts = [self._attempt(rng, record["answer"])]
             while rng.random() < _DOUBT and 2 * len(attempts) + 2 <= MAX_NEW_TOKENS:

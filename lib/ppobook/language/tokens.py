@@ -13,14 +13,14 @@ After reading a token, a model predicts the next one. That shift by one is made 
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any, Protocol
 
-import numpy as np
 import torch
 from torch import Tensor
+from torch.nn import functional as F  # noqa: N812
+from torch.nn.utils.rnn import pad_sequence
 
 from ppobook import validation
 
@@ -28,14 +28,6 @@ if TYPE_CHECKING:
     from ppobook.language.model import LanguageModel, Scalar
 
 # ------------------------------------------------------------------------------------------- tokenizers
-
-
-def unknown_word(word: str, known: Sequence[str]) -> ValueError:
-    """The error about a word that a tokenizer of whole words does not have."""
-    return ValueError(
-        f"text must be of known words, {validation.one_of(known)}, got {word!r}"
-        f"{validation.did_you_mean(word, known)}"
-    )
 
 
 class Tokenizer(Protocol):
@@ -88,7 +80,11 @@ class WordTokenizer:
         try:
             return [self.ids[word] for word in text.split()]
         except KeyError as error:
-            raise unknown_word(error.args[0], self.words[1:]) from None
+            word, known = error.args[0], self.words[1:]
+            hint = validation.did_you_mean(word, known)
+            raise ValueError(
+                f"text must be of known words, {validation.one_of(known)}, got {word!r}{hint}"
+            ) from None
 
     def decode(self, ids: Iterable[int]) -> str:
         """The words of some ids, joined by spaces, without padding."""
@@ -108,7 +104,6 @@ def left_pad(rows: Sequence[Sequence[int]], pad: int) -> tuple[Tensor, Tensor]:
     ----------
     rows : sequence of sequences of int
         None of them empty.
-    pad : int
 
     Returns
     -------
@@ -116,12 +111,12 @@ def left_pad(rows: Sequence[Sequence[int]], pad: int) -> tuple[Tensor, Tensor]:
     mask : bool, shape (B, P)
         False at padding.
     """
-    return padded(rows, pad, left=True)
+    return _padded(rows, pad, "left")
 
 
 def right_pad(rows: Sequence[Sequence[int]], pad: int) -> tuple[Tensor, Tensor]:
     """Rows of ids as one tensor, padded on the right: the convention for completions. As `left_pad`."""
-    return padded(rows, pad, left=False)
+    return _padded(rows, pad, "right")
 
 
 def logp_unknown(tokens: Tensor) -> Tensor:
@@ -129,15 +124,10 @@ def logp_unknown(tokens: Tensor) -> Tensor:
     return torch.zeros(tokens.shape, dtype=torch.float32, device=tokens.device)
 
 
-def padded(rows: Sequence[Sequence[int]], pad: int, *, left: bool) -> tuple[Tensor, Tensor]:
-    """`left_pad` or `right_pad`."""
-    lengths = np.fromiter(map(len, rows), dtype=np.int64, count=len(rows))
-    width = lengths.max()
-    column = np.arange(width)
-    mask = column >= (width - lengths)[:, None] if left else column < lengths[:, None]
-    tokens = np.full(mask.shape, pad, dtype=np.int64)
-    tokens[mask] = np.fromiter(itertools.chain.from_iterable(rows), dtype=np.int64, count=int(lengths.sum()))
-    return torch.from_numpy(tokens), torch.from_numpy(mask)
+def _padded(rows: Sequence[Sequence[int]], pad: int, side: str) -> tuple[Tensor, Tensor]:
+    ids = [torch.tensor(row, device="cpu") for row in rows]
+    filled = [torch.ones(len(row), dtype=torch.bool, device="cpu") for row in rows]
+    return pad_sequence(ids, True, pad, side), pad_sequence(filled, True, False, side)
 
 
 def check_ids(name: str, tokens: Tensor, vocab_size: int) -> None:
@@ -184,7 +174,7 @@ class Completions:
     Raises
     ------
     ValueError
-        A wrong shape, padding on the wrong side, a row without a token.
+        Padding on the wrong side, a row without a token.
     """
 
     prompts: Tensor
@@ -195,12 +185,6 @@ class Completions:
     ended: Tensor
 
     def __post_init__(self) -> None:
-        rows, columns = self.tokens.shape
-        validation.shape("prompts", self.prompts, (rows, self.prompts.shape[1]), "a row for each completion")
-        validation.shape("prompt_mask", self.prompt_mask, self.prompts.shape, "the shape of prompts")
-        validation.shape("mask", self.mask, (rows, columns), "the shape of tokens")
-        validation.shape("logp", self.logp, (rows, columns), "the shape of tokens")
-        validation.shape("ended", self.ended, (rows,), "one entry for each completion")
         check_padding("prompt_mask", self.prompt_mask, left=True)
         check_padding("mask", self.mask, left=False)
 
@@ -251,23 +235,15 @@ class Completions:
     def join(parts: Sequence[Completions]) -> Completions:
         """One batch from several, in their order, padded with zeros to the widest."""
 
-        def widest(name: str, left: bool) -> Tensor:
+        def widest(name: str, left: bool = False) -> Tensor:
             tensors = [getattr(part, name) for part in parts]
-            width = max(x.shape[1] for x in tensors)
-            gaps = [width - x.shape[1] for x in tensors]
+            gaps = [max(x.shape[1] for x in tensors) - x.shape[1] for x in tensors]
             sides = [(gap, 0) if left else (0, gap) for gap in gaps]
-            return torch.cat(
-                [torch.nn.functional.pad(x, side) for x, side in zip(tensors, sides, strict=True)]
-            )
+            return torch.cat([F.pad(x, side) for x, side in zip(tensors, sides, strict=True)])
 
-        return Completions(
-            prompts=widest("prompts", left=True),
-            prompt_mask=widest("prompt_mask", left=True),
-            tokens=widest("tokens", left=False),
-            mask=widest("mask", left=False),
-            logp=widest("logp", left=False),
-            ended=torch.cat([part.ended for part in parts]),
-        )
+        prompts, prompt_mask = widest("prompts", left=True), widest("prompt_mask", left=True)
+        ended = torch.cat([part.ended for part in parts])
+        return Completions(prompts, prompt_mask, widest("tokens"), widest("mask"), widest("logp"), ended)
 
     def texts(self, tokenizer: Tokenizer, *, eos: bool = False) -> list[str]:
         """The completions as texts; with end-of-sequence if `eos` is True."""

@@ -14,8 +14,8 @@ from torch import nn
 
 from ppobook import validation
 from ppobook.language import parallel
-from ppobook.language.data import digest_of
 from ppobook.language.opening import open_task, reward_given
+from ppobook.language.records import digest_of
 from ppobook.language.registry import STAGES
 from ppobook.language.rewards import Reward, open_reward
 from ppobook.language.run import FORMAT, Run, run_of

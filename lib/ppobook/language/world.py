@@ -7,15 +7,12 @@ A prompt names an animal and a place; a completion tells of them::
     text    =  clause { and clause } . <eos>
     clause  =  the {adjective} NOUN VERB by the {adjective} PLACE
 
-Texts are short enough to read. The true reward, **gold**, is a formula (`World.gold_parts`). A reward model
-never sees the formula, only noisy preferences between two completions.
+The true reward, **gold**, is a formula (`World.gold_parts`). A reward model never sees the formula, only
+noisy preferences between two completions.
 
-**Choices that make an effect visible.** Gold increases with up to three kind words and decreases with each
-further one; in the corpus a completion has half a kind word on average, so pairs that show the decrease are
-rare, and a reward model has to extrapolate. Half of the adjectives are kind and half are grim, so many
-preferences depend on them. About two in ten nouns and places of the corpus are not those of the prompt, so
-there is something to learn. Over-optimisation needs a proxy that keeps increasing along one simple direction;
-a world without such a direction need not show it.
+Gold increases with up to three kind words and decreases with each further one. In the corpus a completion has
+half a kind word on average, so pairs that show the decrease are rare, and a reward model has to extrapolate.
+About two in ten nouns and places of the corpus are not those of the prompt, so there is something to learn.
 """
 
 from __future__ import annotations
@@ -83,9 +80,6 @@ _FOLLOWS: Final = {
     ".": {"end": "start"},
 }
 
-# How often a text that is too long is sampled again.
-_TRIES: Final = 1000
-
 
 class World:
     """A language world: prompts, corpus, true reward and preferences; deterministic and stateless.
@@ -94,9 +88,8 @@ class World:
     ----------
     nouns, places : int from 2 to 32
         The world has nouns × places prompts.
-    verbs : int from 1 to 16
-    adjectives : int from 1 to 16
-        The number of kind ones, and of grim ones.
+    verbs, adjectives : int from 1 to 16
+        So many adjectives are kind, and so many grim.
     clauses : sequence of float
         Probabilities of 1, 2, 3, … clauses in a text of the corpus; sums to 1. A clause has at least 6 words,
         and clauses are joined by "and".
@@ -112,7 +105,7 @@ class World:
     Raises
     ------
     ValueError, TypeError
-        A number out of range; clauses that are not probabilities; a length too short for any text.
+        A number out of range.
     """
 
     def __init__(
@@ -131,22 +124,13 @@ class World:
             "places": validation.count("places", places, low=2, high=len(PLACES)),
             "verbs": validation.count("verbs", verbs, high=len(VERBS)),
             "adjectives": validation.count("adjectives", adjectives, high=len(KIND)),
-            "clauses": _probabilities("clauses", clauses),
+            "clauses": [float(p) for p in clauses],
             "max_new_tokens": validation.count("max_new_tokens", max_new_tokens),
         }
         self.nouns, self.places, self.verbs = NOUNS[:nouns], PLACES[:places], VERBS[:verbs]
         self.kind, self.grim = KIND[:adjectives], GRIM[:adjectives]
-        total = sum(self.config["clauses"])  # may differ from 1 by rounding
-        self.clauses = tuple(p / total for p in self.config["clauses"])
+        self.clauses = tuple(self.config["clauses"])
         self.max_new_tokens: int = self.config["max_new_tokens"]
-        fewest = 1 + next(i for i, p in enumerate(self.clauses) if p > 0)
-        # Six words a clause ("the fox sits by the barn"), "and" between two, a full stop, an end of sequence.
-        shortest = 6 * fewest + (fewest - 1) + 2
-        if self.max_new_tokens < shortest:
-            raise ValueError(
-                f"max_new_tokens must be at least {shortest}, the length of a text of {fewest} "
-                f"clause{'s' if fewest > 1 else ''} with its end, got {max_new_tokens}"
-            )
         self.tokenizer = WordTokenizer(
             [*_PLAIN, *self.nouns, *self.places, *self.verbs, *self.kind, *self.grim]
         )
@@ -161,43 +145,26 @@ class World:
 
     def prompt_tokens(self, prompts: Iterable[str] | None = None) -> tuple[Tensor, Tensor]:
         """Prompts as tokens and their mask, [B, 4]; default: all prompts of the world."""
-        given = self.prompts if prompts is None else prompts
-        texts: list[Any] = (
-            list(given) if isinstance(given, Iterable) and not isinstance(given, str) else [None]
-        )
-        if not all(isinstance(text, str) for text in texts):
-            raise TypeError(f"prompts must be a list of texts, got {prompts!r}")
-        if not texts:
-            raise ValueError("prompts must have at least one text, got none")
+        texts = self.prompts if prompts is None else prompts
         return left_pad([self.tokenizer.encode(text) for text in texts], self.tokenizer.pad)
 
     def corpus(self, n: int, seed: int = 0) -> list[dict[str, str]]:
-        """n random records of a "prompt" and a "completion".
-
-        The completion has no ``<eos>``; `examples_of` appends one.
-
-        Raises
-        ------
-        ValueError
-            Hardly any text is short enough for `max_new_tokens`.
-        """
-        rng = np.random.default_rng(validation.count("seed", seed, low=0))
+        """n random records of a "prompt" and a "completion", without ``<eos>``: `examples_of` appends it."""
+        rng = np.random.default_rng(seed)
         records = []
-        for _ in range(validation.count("n", n)):
+        for _ in range(n):
             noun, place = _one_of(self.nouns, rng), _one_of(self.places, rng)
             records.append({"prompt": f"tell {noun} {place} :", "completion": self._text(rng, noun, place)})
         return records
 
     def _text(self, rng: np.random.Generator, noun: str, place: str) -> str:
-        for _ in range(_TRIES):
+        for _ in range(1000):
             number = 1 + int(rng.choice(len(self.clauses), p=self.clauses))
             clauses = [self._clause(rng, noun, place) for _ in range(number)]
             text = " and ".join(clauses) + " ."
             if len(text.split()) < self.max_new_tokens:  # the end of sequence is a token, too
                 return text
-        raise ValueError(
-            f"max_new_tokens must be larger: of {_TRIES} sampled texts none fits, got {self.max_new_tokens}"
-        )
+        raise ValueError(f"max_new_tokens must be larger for texts to fit, got {self.max_new_tokens}")
 
     def _clause(self, rng: np.random.Generator, noun: str, place: str) -> str:
         noun = noun if rng.random() < ON_TOPIC else _one_of(self.nouns, rng)
@@ -238,16 +205,10 @@ class World:
         strangers : number of nouns and places that are not the prompt's
         errors : number of words that violate the grammar (an early end of sequence is one)
         truncated : 1 if the completion has no end of sequence
-
-        Raises
-        ------
-        ValueError
-            A prompt or a token that this world does not have.
         """
-        validation.instance("completions", completions, Completions)
         mask = completions.mask
         tokens = completions.tokens.masked_fill(~mask, self.tokenizer.pad)
-        kinds = self._kinds_of("tokens", tokens)
+        kinds = self._kinds.to(tokens.device)[tokens]
         own_noun, own_place = self._asked(completions)
         is_own_noun, is_own_place = (tokens == own_noun) & mask, (tokens == own_place) & mask
 
@@ -270,17 +231,8 @@ class World:
 
     def read(self, prompt: str, completion: str) -> Completions:
         """One text as `Completions`, for example for `gold`; without ``<eos>`` at its end it is truncated."""
-        if prompt not in self.prompts:
-            known = validation.one_of(self.prompts, show=3)
-            hint = validation.did_you_mean(prompt, self.prompts)
-            raise ValueError(f"prompt must be {known}, got {prompt!r}{hint}")
         prompts, prompt_mask = self.prompt_tokens([prompt])
-        if not isinstance(completion, str):
-            raise TypeError(f"completion must be a string, got {completion!r}")
-        ids = self.tokenizer.encode(completion)
-        if not ids:
-            raise ValueError("completion must have at least one word, or <eos>, got an empty text")
-        tokens, mask = right_pad([ids], self.tokenizer.pad)
+        tokens, mask = right_pad([self.tokenizer.encode(completion)], self.tokenizer.pad)
         return Completions(
             prompts, prompt_mask, tokens, mask, logp_unknown(tokens), tokens[:, -1] == self.tokenizer.eos
         )
@@ -288,27 +240,11 @@ class World:
     def _asked(self, completions: Completions) -> tuple[Tensor, Tensor]:
         """The noun and the place of each prompt, [B, 1] each."""
         prompts = completions.prompts.masked_fill(~completions.prompt_mask, self.tokenizer.pad)
-        kinds = self._kinds_of("prompts", prompts)
-        tell, colon = self.tokenizer.encode("tell :")
-        # A prompt is "tell NOUN PLACE :", padded on the left.
-        right = completions.prompt_mask.sum(dim=1) == 4
-        if prompts.shape[1] >= 4:
-            right &= (prompts[:, -4] == tell) & (kinds[:, -3] == _KINDS.index("noun"))
-            right &= (kinds[:, -2] == _KINDS.index("place")) & (prompts[:, -1] == colon)
-        if not right.all():
-            row = int((~right).nonzero()[0])
-            text = completions.select([row]).prompt_texts(self.tokenizer)[0]
-            raise ValueError(
-                f"prompts[{row}] must be a prompt of this world, such as {self.prompts[0]!r}, got {text!r}"
-            )
-        return prompts[:, -3:-2], prompts[:, -2:-1]
-
-    def _kinds_of(self, name: str, tokens: Tensor) -> Tensor:
-        """The word class of each token."""
-        low, high = int(tokens.min()), int(tokens.max())
-        if low < 0 or high >= len(self._kinds):
-            raise ValueError(f"{name} must be ids from 0 to {len(self._kinds) - 1}, got {low} to {high}")
-        return self._kinds.to(tokens.device)[tokens]
+        noun, place = prompts[:, -3:-2], prompts[:, -2:-1]  # of "tell NOUN PLACE :"
+        kinds = self._kinds.to(prompts.device)
+        if not ((kinds[noun] == _KINDS.index("noun")) & (kinds[place] == _KINDS.index("place"))).all():
+            raise ValueError(f"prompts must be of this world, such as {self.prompts[0]!r}, got others")
+        return noun, place
 
     def _errors(self, kinds: Tensor, mask: Tensor) -> Tensor:
         """The number of words that the grammar does not allow where they are, [B]. After one, the grammar
@@ -359,27 +295,12 @@ class World:
 
             P(the first is chosen) = σ( (gold of the first − gold of the second) / noise )
 
-        Parameters
-        ----------
-        first, second : Completions
-            With the same prompts, row by row.
-        noise : float of at least 0
-            In units of gold. With 0 the better one is always chosen; between equal ones at random.
-        seed : int
-
-        Returns
-        -------
-        Pairs
-            One per row.
+        `first` and `second` have the same prompts, row by row. `noise` is in units of gold; with 0 the better
+        one is always chosen, and one of equal ones at random.
         """
-        noise = validation.number("noise", noise, low=0)
-        validation.instance("first", first, Completions)
-        validation.instance("second", second, Completions)
-        if not torch.equal(first.prompts, second.prompts):
-            raise ValueError("second must have the prompts of first, got others")
         difference = (self.gold(first) - self.gold(second)).double().cpu()
         p = torch.sigmoid(difference / noise) if noise > 0 else 0.5 + 0.5 * difference.sign()
-        rng = np.random.default_rng(validation.count("seed", seed, low=0))
+        rng = np.random.default_rng(seed)
         prefers_first = torch.from_numpy(rng.random(len(first))) < p
         both, n = Completions.join([first, second]), len(first)
         rows = torch.arange(n, device="cpu")
@@ -392,14 +313,3 @@ class World:
 def _one_of(words: Sequence[str], rng: np.random.Generator) -> str:
     # Ten times faster than rng.choice, which makes an array of the words each time.
     return words[int(rng.integers(len(words)))]
-
-
-def _probabilities(name: str, given: Any) -> list[float]:
-    """Numbers of at least 0 that sum to 1 up to rounding."""
-    if not isinstance(given, Iterable) or isinstance(given, str):
-        raise TypeError(f"{name} must be a list of probabilities, got {given!r}")
-    listed = [validation.number(f"{name}[{i}]", p, low=0, high=1) for i, p in enumerate(given)]
-    total = sum(listed)
-    if abs(total - 1) > 1e-6:
-        raise ValueError(f"{name} must sum to 1, got {listed}, whose sum is {total:g}")
-    return listed

@@ -7,7 +7,7 @@ import json
 import types
 import typing
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import Field, dataclass, field, fields
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -55,6 +55,12 @@ class Settings:
 
     # The arguments of `train` beside the settings.
     arguments: ClassVar[tuple[str, ...]] = ARGUMENTS
+
+    def __init_subclass__(cls) -> None:
+        """Let a subclass state a new default alone, `lr: float = 3e-3`: help text and limits stay."""
+        for f in fields(cls):  # those of the class that it is made from
+            if f.name in vars(cls) and not isinstance(vars(cls)[f.name], Field):
+                setattr(cls, f.name, field(default=vars(cls)[f.name], metadata=f.metadata))
 
     @classmethod
     def make(cls, name: str, given: dict[str, Any], preset: dict[str, Any]) -> Self:

@@ -3,32 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
 
 from ppobook.cli.main import run_command
 
-
-class StageHelp(NamedTuple):
-    """A stage on the command line: importing the stages themselves would import torch."""
-
-    summary: str
-    wants_reward: bool
-    wants_reference: bool
-
-
 STAGES = {
-    "sft": StageHelp("supervised fine-tuning", False, False),
-    "reward": StageHelp("train a reward model on preferences", False, False),
-    "ppo": StageHelp("PPO on a reward, with a critic", True, True),
-    "grpo": StageHelp("GRPO and its variants on a reward, without a critic", True, True),
-    "dpo": StageHelp("DPO and its variants on preferences, without a reward", False, True),
-    "online_dpo": StageHelp("DPO on pairs sampled from the policy and ranked by a reward", True, True),
-    "iterative_ppo": StageHelp("PPO, with a reward model that is trained on", True, True),
-    "lagged_grpo": StageHelp("GRPO on completions of an earlier policy", True, True),
+    "sft": "supervised fine-tuning",
+    "reward": "train a reward model on preferences",
+    "ppo": "PPO on a reward, with a critic",
+    "grpo": "GRPO and its variants on a reward, without a critic",
+    "dpo": "DPO and its variants on preferences, without a reward",
+    "online_dpo": "DPO on pairs sampled from the policy and ranked by a reward",
+    "iterative_ppo": "PPO, with a reward model that is trained on",
+    "lagged_grpo": "GRPO on completions of an earlier policy",
 }
 
 COMMANDS = {
-    **{name: (f"ppobook.cli.language.train:{name}", stage.summary) for name, stage in STAGES.items()},
+    **{name: (f"ppobook.cli.language.train:{name}", summary) for name, summary in STAGES.items()},
     "train": ("ppobook.cli.language.train:own", "train by a stage of your own"),
     "sample": ("ppobook.cli.language.evaluate:sample", "print completions of a model"),
     "evaluate": ("ppobook.cli.language.evaluate:evaluate", "evaluate a model, or a reward model"),

@@ -135,8 +135,12 @@ def best_of_n(
         prompts: number of prompts of a file, at most
         samples: completions to print
     """
+    import torch
+
+    from ppobook.language.best_of_n import best_of_n_curve
+    from ppobook.language.data import prompts_of
+    from ppobook.language.evaluating import evaluate
     from ppobook.language.records import records_of
-    from ppobook.language.report import best_of_draws
     from ppobook.language.world import World
     from ppobook.run.machine import threads
 
@@ -146,48 +150,45 @@ def best_of_n(
         data = open_data(how, [policy])
         if not isinstance(data, World):
             data = list(records_of(data).rows[:prompts])
-        scored = None if reward_model == "gold" else open_reward(reward_model, [policy])
-        found = best_of_draws(policy.model, data, policy.tokenizer, n, draws, scored, **how.sampling())
-    print(f"{model}: best of n by {reward_model}, {draws} draws of {found.prompts} prompts")
-    print(as_table(found.curve, names=False))
-    _print_samples(found.best, samples, how.seed, title=f"best of {max(n)}\n")
+        others = {} if reward_model == "gold" else {"reward_model": open_reward(reward_model, [policy])}
+        count = len(prompts_of(data, policy.tokenizer))
+        others |= {"n": count * draws, "tokenizer": policy.tokenizer, **how.sampling()}
+        found = evaluate(policy.model, data, **others)
+    # Prompts are taken in turn, so the draws of one prompt are `count` rows apart.
+    by = {"gold": found.gold, "reward": found.reward}
+    known = {name: x.view(draws, count).T for name, x in by.items() if x is not None}
+    chosen = "gold" if reward_model == "gold" else "reward"
+    score = known.pop(chosen)
+    curve = best_of_n_curve(score, n, known).rename(columns={"score": chosen})
+    print(f"{model}: best of n by {reward_model}, {draws} draws of {count} prompts")
+    print(as_table(curve, names=False))
+    best = score[:, : max(n)].argmax(dim=1) * count + torch.arange(count)
+    _print_samples(found, samples, how.seed, f"best of {max(n)}\n", best.tolist())
 
 
 @command
-def ladder(
-    model: Run,
-    /,
-    *,
-    world: str | None = None,
-    top: int | None = None,
-    texts: int = 4,
-    seed: int = 0,
-    device: str = "cpu",
-) -> None:
+def ladder(model: Run, /, *, world: str | None = None, top: int | None = None) -> None:
     """Print a reward model's rewards of texts with more and more kind words, beside their gold reward.
 
     Args:
         model: a run of 'reward'
         world: a World, if the reward model was trained on data of yours
         top: largest number of kind words; if left out, 6 or what fits
-        texts: number of texts of each prompt
-        seed: random seed of their words
-        device: device of the networks
     """
-    from ppobook.language.opening import check_same_words, run_given
+    from ppobook.language.opening import check_same_words
     from ppobook.language.rewards import RewardModel
+    from ppobook.language.run import load
     from ppobook.run.machine import threads
 
-    run = run_given("model", model, device)
-    if run is None or not isinstance(run.model, RewardModel):
-        what = "not a run's folder" if run is None else f"a run of {run.config['stage']!r}"
-        raise ValueError(f"RUN must be a run of 'reward', got {model!r}, {what}")
+    run = load(model)
+    if not isinstance(run.model, RewardModel):
+        raise ValueError(f"RUN must be a run of 'reward', got {model!r}, a run of {run.config['stage']!r}")
     found = run.world if world is None else world_of(world)
     if found is None:
         raise ValueError(f"{model!r} was not trained on a World: give --world with its words")
     check_same_words("world", found.tokenizer, run.tokenizer)
     with threads(1):
-        print(_ladder(run, found, top, texts, seed))
+        print(_ladder(run, found, top))
 
 
 @command
@@ -233,19 +234,22 @@ def completions_of(policy: Policy, data: Any, n: int, **how: Any) -> Evaluation:
     return evaluate(policy.model, data, n=n, tokenizer=policy.tokenizer, **how)
 
 
-def samples(found: Evaluation, n: int, seed: int = 0, indent: str = "") -> str:
+def samples(
+    found: Evaluation, n: int, seed: int = 0, indent: str = "", among: list[int] | None = None
+) -> str:
     """n random completions as text. (The first prompts of a World all have the same noun.)"""
     import numpy as np
 
-    from ppobook.language.report import select
+    among = list(range(len(found.texts))) if among is None else among
+    chosen = np.random.default_rng(seed).permutation(len(among))[:n]
+    return "\n".join(indent + in_one_line(found.line(among[i])) for i in sorted(chosen))
 
-    rows = np.random.default_rng(seed).permutation(len(found.texts))[:n]
-    return "\n".join(indent + in_one_line(select(found, [int(row)]).samples(1)) for row in sorted(rows))
 
-
-def _print_samples(found: Evaluation, n: int, seed: int, title: str = "") -> None:
+def _print_samples(
+    found: Evaluation, n: int, seed: int, title: str = "", among: list[int] | None = None
+) -> None:
     if n:
-        print(f"\n{title}{samples(found, n, seed, '  ' if title else '')}")
+        print(f"\n{title}{samples(found, n, seed, '  ' if title else '', among)}")
 
 
 def in_one_line(text: str) -> str:
@@ -261,26 +265,32 @@ def as_table(table: Any, names: bool = True) -> str:
 
 def print_ranking(run: Any, data: Any, *, all_pairs: bool = False) -> None:
     """Print how well a reward model ranks pairs; in a World also its rewards of more and more kind words."""
-    from ppobook.language.report import ranking
+    from ppobook.language.data import pairs_of
+    from ppobook.language.reward import calibration, calibration_error, held_out
     from ppobook.language.world import World
 
-    found = ranking(run, data, all_pairs=all_pairs)
-    if found is None:
+    every = pairs_of(data, run.tokenizer, max_length=run.model.body.context) if all_pairs else None
+    pairs = every or held_out(run, data)
+    if pairs is None:
         print("\nno pairs were held out")
     else:
-        which = "" if all_pairs else " held out"
-        print(f"\n{found.pairs} pairs{which}: accuracy {found.accuracy:.3f}", end=", ")
-        print(f"calibration error {found.error:.3f}")
-        print(as_table(found.table, names=False))
+        table = calibration(run.model, pairs)
+        # The accuracy is the mean of the bins', weighted by their pairs.
+        accuracy = (table["observed"] * table["pairs"]).sum() / table["pairs"].sum()
+        print(f"\n{len(pairs)} pairs{'' if all_pairs else ' held out'}: accuracy {accuracy:.3f}", end=", ")
+        print(f"calibration error {calibration_error(table):.3f}")
+        print(as_table(table, names=False))
     if isinstance(data, World):
         print(f"\n{_ladder(run, data)}")
 
 
-def _ladder(run: Any, world: World, top: int | None = None, texts: int = 4, seed: int = 0) -> str:
-    from ppobook.language.report import ladder_in
+def _ladder(run: Any, world: World, top: int | None = None) -> str:
+    from ppobook.language.reward import ladder
 
-    rungs = ladder_in(run, world, top, texts, seed)
-    if rungs.empty:
+    # Two clauses, "and" and the end are 15 tokens; each kind word is one more.
+    top = min(6, world.max_new_tokens - 15) if top is None else top
+    if top < 1:
         return f"no ladder: texts of two clauses do not fit into {world.max_new_tokens} tokens"
+    rungs = ladder(run.model, world, top=top, texts=4, seed=0)
     example = rungs.pop("text")
     return f"{as_table(rungs, names=False)}\nwith {len(rungs) - 1} kind words: {example.iloc[-1]}"

@@ -74,10 +74,8 @@ class Generation:
 
 def open_models(names: Sequence[str], how: Generation) -> list[Policy]:
     """The language models of these names."""
-    from ppobook import validation
     from ppobook.language.opening import open_policy
 
-    validation.each_once("models", names)
     return [open_policy("model", name, how.tokenizer, how.dtype, how.device) for name in names]
 
 
@@ -107,17 +105,13 @@ def open_reward(name: str, policies: Sequence[Policy]) -> Any:
 
 def open_data(how: Generation, policies: Sequence[Policy]) -> Any:
     """The data to take prompts from: those that the options name, or those of the runs."""
-    from ppobook.language.opening import check_same_words, common_data
+    from ppobook.language.opening import common_data
 
     if how.data is not None and how.world is not None:
         raise ValueError("one of data and world must be given, got both")
     if how.data is not None:
         return how.data
-    data = common_data(policies) if how.world is None else world_of(how.world)
-    if not isinstance(data, str):
-        for policy in policies:
-            check_same_words("data", data.tokenizer, policy.tokenizer)
-    return data
+    return common_data(policies) if how.world is None else world_of(how.world)
 
 
 def names_function(name: Any) -> bool:

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import functools
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
-from pathlib import Path
 from typing import Any
 
 import tyro
 
-from ppobook.cli.language import STAGES
 from ppobook.cli.language.models import (
     MaybeModel,
     MaybeSizes,
@@ -34,7 +31,6 @@ from ppobook.cli.running import (
     refuse_unknown,
 )
 from ppobook.language.settings import SETTINGS, VARIANTS
-from ppobook.run.folder import is_run
 from ppobook.validation import counted
 
 # Columns whose first and last values are printed at the end of a run.
@@ -75,63 +71,43 @@ class StageOptions(RunOptions):
 
 
 def _stage(stage: str, words: Sequence[str], prog: str) -> None:
-    known = STAGES[stage]
-    without = [*([] if known.wants_reward else ["reward"]), *([] if known.wants_reference else ["reference"])]
-    _train(stage, SETTINGS[stage], stage, words, prog, without, stage == "sft", known.wants_reward)
+    _train(stage, SETTINGS[stage], stage, words, prog)
 
 
 sft, reward, ppo, grpo, dpo, online_dpo, iterative_ppo, lagged_grpo = (
-    functools.partial(_stage, name) for name in STAGES
+    functools.partial(_stage, name) for name in SETTINGS
 )
 
 
 def own(words: Sequence[str], prog: str) -> None:
-    """Train by the stage that MODULE:CLASS names, or resume a run of the library's own stages."""
-    stage = words[0] if words and not words[0].startswith("-") else None
-    if stage is None:
+    """Train by the stage that MODULE:CLASS names."""
+    if not words or words[0].startswith("-"):
         if {"-h", "--help"} & {*words}:
             parse(StageOptions, words, f"{prog} MODULE:CLASS")
-        resumed = str(config_of(peek(words, "--resume")).get("stage", ""))
-        if resumed not in STAGES:
-            raise ValueError(f"{prog} needs MODULE:CLASS, as in {resumed or 'my_module:MyStage'}")
-        _stage(resumed, words, prog)
-        return
-    kind = imported_class(stage, "the stage", "MyStage")
-    from ppobook.language.registry import stage_class
+        raise ValueError(f"{prog} needs MODULE:CLASS, as in my_module:MyStage")
+    kind = imported_class(words[0], "the stage", "MyStage")
+    from ppobook.language.registry import STAGES
 
-    kind = stage_class(kind)
-    known = kind.settings_class, kind, words[1:], f"{prog} {stage}"
-    _train(stage, *known, [], kind.starts_from_scratch, kind.wants_reward)
+    kind = STAGES.find(kind)
+    _train(words[0], kind.settings_class, kind, words[1:], f"{prog} {words[0]}")
 
 
-def _train(
-    stage: str,
-    settings_class: Any,
-    kind: Any,
-    words: Sequence[str],
-    prog: str,
-    without: Sequence[str],
-    from_scratch: bool,
-    wants_reward: bool,
-) -> None:
+def _train(stage: str, settings_class: Any, kind: Any, words: Sequence[str], prog: str) -> None:
     file, resume = peek(words, "--config"), peek(words, "--resume")
     in_file = {} if file is None else _read_file(file, stage)
     base = made(settings_class, stage, in_file if resume is None else config_of(resume), {})
-    options, settings = read(StageOptions, base, words, prog, without)
+    options, settings = read(StageOptions, base, words, prog)
     if options.list:
         print_settings(base, prog)
         for name, values in VARIANTS.items() if stage == "grpo" else ():
             if values:
                 print(f"--variant {name} has\n    {as_words(values)}")
         return
-    settings_class.make(stage, settings, {})
     given = options.given()
     if (start := given.pop("start", None)) is not None:
         given["model"] = start
     if file is not None:
-        arguments = [
-            name for name in names_of(StageOptions) if name not in (*NOT_IN_FILES, "start", *without)
-        ]
+        arguments = [name for name in names_of(StageOptions) if name not in (*NOT_IN_FILES, "start")]
         refuse_unknown(file, in_file, [*arguments, *(f.name for f in fields(settings_class))], stage)
         if "data" in given or "world" in given:  # two names of one thing
             in_file = {name: x for name, x in in_file.items() if name not in ("data", "world")}
@@ -139,24 +115,20 @@ def _train(
             refuse_to_import(file, "reward", in_file.get("reward"))
         given = {name: in_file[name] for name in arguments if name in in_file} | given
         settings = {name: x for name, x in in_file.items() if name not in arguments} | settings
-    if resume is None:
-        if not from_scratch and "model" not in given:
-            raise ValueError(f"{prog} needs MODEL, the model to train")
-        if wants_reward and "reward" not in given:
-            raise ValueError(f"{prog} needs --reward: a run of 'reward', gold, or MODULE:FUNCTION")
-        _refuse_without_data(given, prog)
+    if "data" in given and "world" in given:
+        raise ValueError("one of data and world must be given, got both")
 
     from ppobook.language.opening import no_progress_bars
     from ppobook.language.training import train
     from ppobook.language.world import World
 
     no_progress_bars(options.quiet)
-    if resume is None and not {"model", "data", "world"} & given.keys():
-        given["data"] = World()
-    if isinstance(given.get("lora"), str):
-        given["lora"] = sizes_in("lora", given["lora"])
     if (sizes := given.pop("world", None)) is not None:
         given["data"] = world_of(sizes)
+    elif resume is None and not {"model", "data"} & given.keys():
+        given["data"] = World()
+    if "lora" in given:
+        given["lora"] = sizes_in("lora", given["lora"])
     if names_function(given.get("reward")):
         given["reward"] = function_of(given["reward"])
     before = options.updates()
@@ -166,19 +138,6 @@ def _train(
         return
     _summary(run, given.get("model"), given.get("reward"), given.get("data"), given.get("num_threads") or 1)
     print(f"\n{options.saved_in(given.get('out'))}")
-
-
-def _refuse_without_data(given: dict[str, Any], prog: str) -> None:
-    """Raise where data are named twice, or neither named nor known from the model."""
-    if "data" in given and "world" in given:
-        raise ValueError("one of data and world must be given, got both")
-    if "model" not in given or {"data", "world"} & given.keys():
-        return
-    model = given["model"]
-    if not is_run(model) or "world" not in json.loads(Path(model, "config.json").read_text())["data"]:
-        raise ValueError(
-            f"{prog} needs --data FILE or --world SIZES, as {model!r} is no run that was trained on a World"
-        )
 
 
 def _read_file(file: str, stage: str) -> dict[str, Any]:
