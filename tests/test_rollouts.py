@@ -52,14 +52,6 @@ def test_sampled_actions_are_stored_and_environments_get_those_in_bounds():
     torch.testing.assert_close(given, policy.in_bounds(actions))
 
 
-def test_returns_of_episodes_that_span_rollouts():
-    collector = clocks(3, length=7)
-    parts = [collector.collect(5) for _ in range(6)]
-    assert [len(part.episode_returns) for part in parts] == [0, 3, 3, 0, 3, 3]
-    assert np.concatenate([part.episode_returns for part in parts]).tolist() == [28.0] * 12
-    assert np.concatenate([part.episode_lengths for part in parts]).tolist() == [7] * 12
-
-
 def test_joined_parts_are_one_rollout():
     settings = {"n": 5, "max_episode_steps": 6}
     whole = clocks(**settings).collect(40)
@@ -197,27 +189,6 @@ def test_plain_and_fast_forms_collect_the_same_rollouts(make):
     # They draw the same random numbers.
     for one in (plain, other):
         assert torch.equal(fast.generator.get_state(), one.generator.get_state())
-
-
-@pytest.mark.parametrize(
-    "space",
-    [
-        spaces.MultiDiscrete([2, 3, 4]),
-        spaces.MultiDiscrete([[3], [2]], start=[[5], [-1]]),
-        spaces.MultiBinary(3),
-    ],
-)
-def test_several_discrete_actions_at_once(space):
-    envs = make_env("rollouts/Recorder-v0", 2, seed=0, action_space=space)
-    policy = policy_for(envs.single_observation_space, envs.single_action_space)
-    rollout = Collector(envs, policy, seed=0).collect(40)
-    assert rollout.actions.shape == (2, 40, len(policy.nvec))
-    assert rollout.actions.dtype == torch.int64
-    given = np.array([env.unwrapped.given for env in envs.envs]).reshape(2, 40, -1)
-    start = getattr(space, "start", np.zeros(1)).ravel()
-    np.testing.assert_array_equal(given, rollout.actions.numpy() + start)
-    assert (rollout.actions.flatten(0, 1).amax(0) == torch.tensor(policy.nvec) - 1).all()
-    torch.testing.assert_close(rollout.logp, policy.logp(rollout.observations, rollout.actions).detach())
 
 
 def test_seeds_reproduce_and_differ():

@@ -9,10 +9,8 @@ from gymnasium import spaces
 
 from ppobook.envs import list_envs, make_env
 
-BYTES = spaces.Box(0, 255, (2,), np.uint8)
 IMAGE = spaces.Box(0, 255, (2, 2), np.uint8)
 REALS = spaces.Box(-1, 1, (2,), np.float32)
-STATES = spaces.Discrete(3)
 
 
 class Returns(gym.Env):
@@ -63,27 +61,6 @@ def test_an_observation_of_another_kind_is_refused(space, seen, message, on_rese
     named = r"environment 0 of 2 \(test_checks/Returns-v0\) must return an observation "
     with pytest.raises(ValueError, match=f"^{named}{message} {where}$"):
         two_steps(space=space, seen=seen, on_reset=on_reset)
-
-
-def test_a_state_must_be_an_integer():
-    with pytest.raises(TypeError, match="integer"):
-        two_steps(space=STATES, seen=0.3)
-
-
-@pytest.mark.parametrize(
-    ("space", "seen", "kept"),
-    [
-        (BYTES, [0, 255], [0, 255]),
-        (REALS, np.array([0.25, 7.0]), [0.25, 7.0]),  # bounds are not enforced
-        (REALS, [np.nan, 0], [np.nan, 0]),  # for the collector to find
-        (spaces.Discrete(3, start=5), 6, [0, 1, 0]),
-        (spaces.Dict(a=STATES, b=BYTES), {"b": [1, 2], "a": 1}, [0, 1, 0, 1, 2]),
-        (spaces.Tuple([STATES, REALS]), [1, [0, 1]], [0, 1, 0, 0, 1]),
-    ],
-)
-def test_an_observation_that_can_be_cast_is_taken(space, seen, kept):
-    observations = two_steps(space=space, seen=seen)[0]
-    np.testing.assert_array_equal(observations, np.array([kept, kept]))
 
 
 @pytest.mark.parametrize("reward", [np.nan, -np.inf, -1e39, np.float32("inf")])

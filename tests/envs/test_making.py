@@ -123,11 +123,6 @@ def test_every_copy_is_what_was_passed_and_has_its_own_numbers(env, pays, num_en
     )
 
 
-def test_a_single_one_is_itself():
-    env = Locked()
-    assert make_env(env).envs[0].unwrapped is env
-
-
 ONE = Coin()
 
 

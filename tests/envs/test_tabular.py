@@ -166,28 +166,6 @@ def test_mean_return_of_samples_is_the_objective(mdp):
     np.testing.assert_allclose(np.mean(visits, axis=1), mdp.state_occupancy(probs), atol=0.06)
 
 
-def test_sampling_frequencies():
-    mdp = random_mdp(5)
-    probs = random_policy(mdp)
-    probs[0] = [0.0, 1.0, 0.0]
-    states, actions, rewards, mask = mdp.sample_episodes(probs, 40_000, seed=1)
-    np.testing.assert_allclose(np.bincount(states[:, 0], minlength=6) / 40_000, mdp.start, atol=0.01)
-    for s in range(5):
-        here = mask & (states == s)
-        chosen = np.bincount(actions[here], minlength=3) / here.sum()
-        np.testing.assert_allclose(chosen, probs[s], atol=0.015)
-        assert (chosen[probs[s] == 0] == 0).all()
-    # The state after each step that was not an episode's last, and the reward that goes with getting there.
-    goes_on = mask[:, 1:]
-    for s, a in itertools.product(range(5), range(3)):
-        here = goes_on & (states[:, :-1] == s) & (actions[:, :-1] == a)
-        if here.sum() > 3000:
-            following = states[:, 1:][here]
-            given_on = mdp.P[s, a, :5] / mdp.P[s, a, :5].sum()
-            np.testing.assert_allclose(np.bincount(following, minlength=5) / here.sum(), given_on, atol=0.04)
-            np.testing.assert_array_equal(rewards[:, :-1][here], mdp.rewards[s, a, following])
-
-
 P = np.array([[[0.5, 0.5]], [[0.0, 1.0]]])
 R = np.zeros((2, 1))
 START = np.array([1.0, 0.0])

@@ -5,7 +5,6 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scipy import stats
 from some_policies import seeded
 
 from ppobook.divergences import kl_categorical, kl_gaussian
@@ -131,12 +130,6 @@ def test_gradients_of_logp_entropy_and_kl(name):
     assert not p.detach().kl(other).requires_grad
     assert not p.sample().requires_grad
     assert not p.mode().requires_grad
-
-
-def test_gaussian_noise_is_normal_far_into_its_tails():
-    noise = Gaussian(torch.zeros(1_000_000, 1).double(), torch.ones(1).double()).sample(seeded()).numpy()
-    assert stats.kstest(noise.ravel(), "norm").pvalue > 1e-3
-    assert 4.4 < np.abs(noise).max() < 7
 
 
 @pytest.mark.parametrize("name", ["categorical", "gaussian", "several"])

@@ -242,11 +242,6 @@ def test_a_resumed_run_keeps_what_it_was_asked_for(engine, folder, change, messa
     assert written(folder) == before
 
 
-def test_what_a_resumed_run_has_may_be_passed_again(engine, run, folder):
-    names = [engine.argument, "seed", "lr", "device", "checkpoint_every"]
-    engine.same_run(engine.train(resume=folder, **{name: run.config[name] for name in names}), run)
-
-
 # --------------------------------------------------------------------------------- stopping, failing, showing
 
 
@@ -256,16 +251,6 @@ def test_diverging_weights_end_the_run(engine, tmp_path):
         engine.diverges(out=tmp_path / "run", checkpoint_every=1)
     weights = getattr(engine.load(tmp_path / "run"), engine.module).state_dict().values()
     assert all(torch.isfinite(x).all() for x in weights)
-
-
-def test_the_progress_bar(engine, capfd):
-    engine.new(progress=True)
-    shown = capfd.readouterr().err
-    assert {"control": "vanilla on CartPole-v1", "language": "sft"}[engine.name] in shown
-    assert {"control": "steps/s", "language": "updates/s"}[engine.name] in shown
-    assert {"control": "mean_return", "language": "loss"}[engine.name] in shown
-    engine.new(progress=False)
-    assert capfd.readouterr().err == ""
 
 
 def test_tensorboard(engine, tmp_path):

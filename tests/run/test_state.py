@@ -2,27 +2,9 @@
 
 import pytest
 import torch
-from line import Line, LineSettings
 from torch import nn
 
 from ppobook.run.metrics import weights_are_finite
-
-
-def test_the_state_comes_back_from_the_disk(tmp_path):
-    line = Line(LineSettings(), 0)
-    for _ in range(3):
-        line.step()
-    torch.save(line.state_dict(), tmp_path / "state.pt")
-    after = [line.step() for _ in range(3)]
-    other = Line(LineSettings(), 1)
-    other.load_state_dict(torch.load(tmp_path / "state.pt", weights_only=True))
-    assert [other.step() for _ in range(3)] == after
-    assert other.seen == line.seen
-    assert "nothing" not in line.state_dict()
-    for name in ("model", "dice", "seen"):
-        less = {one: part for one, part in line.state_dict().items() if one != name}
-        with pytest.raises(KeyError, match=name):
-            other.load_state_dict(less)
 
 
 def module(*weights):
