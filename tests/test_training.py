@@ -86,7 +86,7 @@ def doubled():
     ("env", "same", "preset"),
     [
         ("CartPole", "CartPole-v1", True),
-        (gym.make("CartPole-v1"), "cartpole.CartPoleEnv())", False),
+        (gym.make("CartPole-v1"), "cartpole.CartPoleEnv())))", False),
         (lambda: gym.make("CartPole-v1"), "test_training.<lambda>()", False),
     ],
 )

@@ -229,11 +229,11 @@ def one_of(known: Sequence[str], *, show: int = 12) -> str:
     return f"one of {', '.join(map(repr, known[:show]))}" + (", …" if len(known) > show else "")
 
 
-def did_you_mean(x: Any, known: Iterable[str]) -> str:
+def did_you_mean(x: Any, known: Iterable[str], shown: str = "{!r}") -> str:
     """The end of a message about an unknown name, ". Did you mean 'ppo'?"; empty if no known one is close."""
     lowered = {name.lower(): name for name in known}
-    close = [lowered[c] for c in difflib.get_close_matches(str(x).lower(), lowered, n=3, cutoff=0.6)]
-    return f". Did you mean {' or '.join(map(repr, close))}?" if close else ""
+    close = [lowered[c] for c in difflib.get_close_matches(str(x).lower(), lowered, n=2)]
+    return f". Did you mean {' or '.join(map(shown.format, close))}?" if close else ""
 
 
 def whole_archive(file: Any) -> None:

@@ -8,7 +8,6 @@ import time
 
 import pytest
 
-from ppobook import experiments
 from ppobook.cli import main
 from ppobook.experiments import recording, scripts
 
@@ -102,17 +101,3 @@ def test_ctrl_c_says_what_is_kept_and_the_next_call_goes_on(script, tmp_path):
     assert main(["record", str(script), "--folder", str(tmp_path)]) == 0
     assert kept.count("\n") >= 2
     assert (tmp_path / "mine" / "table.csv").read_text() == TABLE
-
-
-def test_lines_say_how_far_it_is_and_how_long_it_takes(tmp_path, capsys, monkeypatch):
-    from toy_experiment import height
-
-    monkeypatch.setattr("ppobook.run.progress.BETWEEN_LINES", 0.0)
-    monkeypatch.delenv("TQDM_DISABLE", raising=False)
-    experiments.record("toy", height, [{"slope": 1}], range(3), workers=0, folder=tmp_path)
-    lines = capsys.readouterr().err.splitlines()
-    assert len(lines) == 3
-    assert lines[1].startswith("toy: 2 of 3 runs, ")
-    assert lines[1].endswith("left")
-    experiments.record("two", height, [{"slope": 1}], range(3), workers=0, folder=tmp_path, progress=False)
-    assert capsys.readouterr().err == ""

@@ -138,7 +138,8 @@ class _Filmed(gym.Wrapper):
 
 def _make(maker: EnvMaker) -> Any:
     """One environment that can be drawn."""
-    if maker.spec is None or str(maker.spec.entry_point).startswith("ppobook.envs"):
+    spec = gym.registry.get(maker.name.rpartition(":")[2])
+    if spec is None or str(spec.entry_point).startswith("ppobook.envs"):
         return make_env(maker)
     return make_env(maker.name, **maker.settings | {"render_mode": "rgb_array"})
 

@@ -147,11 +147,6 @@ class ProbeEnv(TabularEnv):
         return self._looks[[state]], reward, terminated, truncated, info
 
 
-def probe_env(rung: int) -> ProbeEnv:
-    """The environment of the probe on a rung, from 1 to 5."""
-    return ProbeEnv(PROBES[rung - 1])
-
-
 def climb(
     learn: Callable[[str], tuple[Callable[[Any], Any], Callable[[Any], Any]]],
     *,
@@ -218,5 +213,5 @@ def _learned(probe: Probe, value: Callable[[Any], Any], probabilities: Callable[
     return found[np.arange(size), probe.best_actions()] if probe.acts else found.reshape(size)
 
 
-for _rung, _probe in enumerate(PROBES, start=1):
-    gym.register(_probe.id, "ppobook.envs.probes:probe_env", kwargs={"rung": _rung})
+for _probe in PROBES:
+    gym.register(_probe.id, "ppobook.envs.probes:ProbeEnv", kwargs={"probe": _probe})

@@ -52,7 +52,7 @@ class TabularMDP:
     R : array, shape (S, A) or (S, A, S)
         The reward of action a in s; with three axes, of getting from s to s' by it.
     gamma : float in [0, 1]
-        The discount. With 1, a policy must reach a terminal state from everywhere, or its value is refused.
+        The discount. With 1, a policy must reach a terminal state from everywhere.
     start : array, shape (S,)
         Initial-state distribution; 0 at terminal states.
     terminal : array of bool, shape (S,), optional
@@ -146,7 +146,7 @@ class TabularMDP:
         Raises
         ------
         ValueError
-            If probs is not a policy, or if gamma is 1 and the policy may go on for ever.
+            If probs is not a policy.
         """
         between, rewards = self._under(probs)
         return _solve(self._like(np.eye(self.n_states), probs) - self.gamma * between, rewards)
@@ -303,18 +303,6 @@ class TabularMDP:
         shape = self.n_states, self.n_actions
         validation.shape("probs", probs, shape, "one row per state, one column per action")
         _check_distributions("probs", probs, ". logits.softmax(-1) makes probabilities", tolerance=1e-4)
-        if self.gamma == 1:
-            # Who gets to a terminal state? Walk backwards from those until nobody new turns up.
-            one_step = (self.P * probs[:, :, None]).sum(axis=1) > 0
-            arrives = self.terminal
-            for _ in range(self.n_states):
-                arrives = arrives | one_step[:, arrives].any(axis=1)
-            if not arrives.all():
-                name = self.state_names[int(np.flatnonzero(~arrives)[0])]
-                raise ValueError(
-                    "probs must reach a terminal state from everywhere where gamma is 1, got a policy that "
-                    f"does not from state {name}"
-                )
 
 
 def _solve(matrix: Any, right: Any) -> Any:

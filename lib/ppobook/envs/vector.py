@@ -103,11 +103,10 @@ def make_env(
         seed = validation.count("seed", seed, low=0)
     maker = env_maker(env, settings)
     makes = maker.make(num_envs)
-    first = next(makes)
 
     def make(i: int) -> gym.Env:
         name = f"environment {i} of {num_envs} ({maker.name})"
-        return flat(CheckedEnv(first if i == 0 else next(makes), name), maker.name)
+        return flat(CheckedEnv(next(makes), name), maker.name)
 
     envs = SameStepVectorEnv([partial(make, i) for i in range(num_envs)], infos=infos)
     envs.reset(seed=env_seeds(seed, num_envs))  # type: ignore[arg-type]  # its annotation omits lists

@@ -16,8 +16,7 @@ class CheckedEnv(gym.Wrapper):
     """Refuses what would go wrong in silence; errors name the environment and the step.
 
     A reward must be finite as a float32. An observation must have the shape of its space and a dtype that can
-    be cast: floats in [0, 1] would all be 0 in a space of integers. (`Collector` finds observations that are
-    not finite; bounds of real numbers are not enforced.)
+    be cast: floats in [0, 1] would all be 0 in a space of integers.
     """
 
     def __init__(self, env: gym.Env, name: str) -> None:

@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import NamedTuple, Self
 
 from ppobook import validation
-from ppobook.run.naming import named
 
 
 class RunFolder(NamedTuple):
@@ -29,7 +28,7 @@ class RunFolder(NamedTuple):
         return self._replace(path=self.path.absolute())
 
     def __str__(self) -> str:
-        return named(self.argument, self.path)
+        return f"{self.argument}={str(self.path)!r}"
 
 
 def checkpoints(path: Path) -> list[Path]:
@@ -64,7 +63,7 @@ def make_new(folder: RunFolder) -> None:
         run = checkpoints(folder.path)
         what = f"one that holds a run up to {run[-1].name}" if run else f"one that holds {entries[0].name!r}"
         goes_on = run and folder.argument == "out"
-        hint = f". Pass {named('resume', folder.path)} to continue it" if goes_on else ""
+        hint = f". Pass resume={str(folder.path)!r} to continue it" if goes_on else ""
         raise FileExistsError(f"{folder} must be a new folder, got {what}{hint}")
 
 

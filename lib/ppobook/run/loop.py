@@ -20,7 +20,6 @@ from ppobook.run.history import History
 from ppobook.run.interrupts import Interrupted, Interrupts
 from ppobook.run.machine import threads
 from ppobook.run.metrics import weights_are_finite
-from ppobook.run.naming import named
 from ppobook.run.progress import Progress, events
 from ppobook.run.settings import argument
 
@@ -221,7 +220,7 @@ class TrainingLoop(abc.ABC):
 
 
 def _go_on(folder: RunFolder) -> str:
-    return f"go on with {named('resume', folder.path)}"
+    return f"go on with resume={str(folder.path)!r}"
 
 
 def run_training(

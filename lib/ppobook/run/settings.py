@@ -145,22 +145,11 @@ def storable(name: str, value: Any) -> Any:
     TypeError
         It contains something that is not a number, a string, True, False or None.
     """
-    plain = _plain(value)
     try:
-        json.dumps(plain)
+        json.dumps(value)
     except (TypeError, ValueError):
         raise TypeError(
             f"{name} must consist of numbers, strings, True, False, None, and lists and dicts of them, "
             f"got {value!r}"
         ) from None
-    return plain
-
-
-def _plain(value: Any) -> Any:
-    """Convert NumPy's numbers, strings and arrays to Python's own."""
-    if isinstance(value, dict):
-        return {_plain(key): _plain(one) for key, one in value.items()}
-    if isinstance(value, list | tuple):
-        inside = [_plain(one) for one in value]
-        return tuple(inside) if isinstance(value, tuple) else inside
-    return value.tolist() if isinstance(value, np.ndarray | np.generic) else value
+    return value

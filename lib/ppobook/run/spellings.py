@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Collection
+
+from ppobook import validation
 
 # Stable-Baselines3, CleanRL and TRL. Of several names here, a suggestion has those that the algorithm knows.
 OTHER_NAMES = {
@@ -62,10 +63,6 @@ def did_you_mean(name: str, known: Collection[str], shown: str = "{!r}") -> str:
         The format of a name in the message.
     """
     found = [one for one in OTHER_NAMES.get(name, ()) if one in known]
-    conversion = CONVERSIONS.get(name, "") if found else ""
     if not found:
-        lowered = {one.lower(): one for one in known}
-        found = [lowered[close] for close in difflib.get_close_matches(name.lower(), lowered, n=2)]
-    if not found:
-        return ""
-    return f". Did you mean {' or '.join(map(shown.format, found))}?{conversion}"
+        return validation.did_you_mean(name, known, shown)
+    return f". Did you mean {' or '.join(map(shown.format, found))}?{CONVERSIONS.get(name, '')}"
