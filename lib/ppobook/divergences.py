@@ -72,15 +72,13 @@ def kl_gaussian(mean_q: ArrayT, std_q: ArrayT, mean_p: ArrayT, std_p: ArrayT) ->
     Raises
     ------
     ValueError, TypeError
-        Shapes that differ, a standard deviation of 0 or below, arrays and tensors mixed.
+        Shapes that differ, arrays and tensors mixed.
 
     References
     ----------
     Kullback 1959, "Information theory and statistics", chapter 9.
     """
     library, mean_q, mean_p = _pair(mean_q=mean_q, mean_p=mean_p)
-    validation.positive("std_q", std_q)
-    validation.positive("std_p", std_p)
     ratio, distance = std_q / std_p, (mean_q - mean_p) / std_p
     # log(σ_q/σ_p) is taken of the ratio whose square stands beside it: the two cancel exactly at σ_q = σ_p.
     return (0.5 * (ratio**2 - 1 + distance**2) - library.log(ratio)).sum(-1)

@@ -43,8 +43,7 @@ def evaluate(
     """Returns of a policy in whole episodes.
 
     Episode i of a seed is the same however many episodes are played, and in however many environments. All
-    episodes that are begun count. The first `episodes` to end anywhere would be too short on average, and
-    where return depends on length, as in CartPole, their mean would be biased.
+    episodes that are begun count: the first ones to end would be too short on average, and biased.
 
     Parameters
     ----------

@@ -36,7 +36,7 @@ from ppobook.run.progress import say
 from ppobook.run.registry import short_name
 from ppobook.run.settings import argument
 from ppobook.spaces import describe_space, space_of
-from ppobook.validation import copied, counted
+from ppobook.validation import counted
 
 # The columns of every run's history, in this order; an algorithm may add others.
 COLUMNS = (
@@ -65,7 +65,7 @@ COUNTS = ("update", "steps", "episodes")
 # Beside the state, where environments can be saved.
 _ENVIRONMENTS = "environments.pkl"
 
-FORMAT = Format("ppobook.train", 2, parts=("spaces", "learner", "collector"), files=(_ENVIRONMENTS,))
+FORMAT = Format("ppobook.train", 2, files=(_ENVIRONMENTS,))
 
 
 @dataclass(kw_only=True, repr=False)
@@ -146,7 +146,7 @@ def read_record(folder: str | Path, name: str = "folder") -> Record:
     checkpoint = read_checkpoint(RunFolder.at(name, folder), FORMAT)
     with checkpoint.rebuilding():
         spaces = [space_of(description) for description in checkpoint.state["spaces"]]
-        return Record(History(checkpoint.state["history"]).table(), copied(checkpoint.config), *spaces)
+        return Record(History(checkpoint.state["history"]).table(), checkpoint.config, *spaces)
 
 
 @float32_on_cpu()

@@ -16,7 +16,7 @@ from ppobook.run.metrics import finite
 from ppobook.run.settings import Settings, setting
 from ppobook.run.state import Stateful
 
-FORMAT = Format("line.fit", 1, parts=("line",), files=("points.bin",))
+FORMAT = Format("line.fit", 1, files=("points.bin",))
 
 
 @dataclasses.dataclass(frozen=True)

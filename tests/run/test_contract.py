@@ -159,21 +159,13 @@ DAMAGES = {
         OSError,
         "must be the folder of a run, got a folder without a checkpoint",
     ),
-    "empty": (truncated(0), ValueError, HINT),
     "truncated": (truncated(100), ValueError, HINT),
-    "truncated by a byte": (truncated(-1), ValueError, HINT),
     "damaged": (lambda folder: spoil(state_of(folder)[0]), ValueError, HINT),
     "no state": (lambda folder: state_of(folder)[0].unlink(), OSError, "state.pt"),
     "another version": (
         saved(lambda state: {**state, "format": "99"}),
         ValueError,
         r"must be written by ppobook.*train, as 'ppobook.*train 2', got '99'",
-    ),
-    "a list": (saved(lambda _: [1, 2]), ValueError, "got None"),
-    "without history": (
-        saved(lambda state: {name: x for name, x in state.items() if name != "history"}),
-        ValueError,
-        "checkpoint-000007/state.pt must have 'history', got '",
     ),
 }
 

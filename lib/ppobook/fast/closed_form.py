@@ -1,9 +1,8 @@
 """The gradients of PPO's clipped loss and of a critic's loss, written down: autograd's numbers in less time.
 
-A gradient step on a minibatch of the book's size is a few million multiplications, some hundred microseconds
-of arithmetic; autograd spends several times as long on its calls. The networks are a few layers and the loss
-a few lines, so their derivatives are computed here in NumPy, in the very memory of the torch parameters and
-their gradients.
+On a minibatch of the book's size autograd spends several times as long on its calls as on arithmetic. The
+networks are a few layers and the loss a few lines, so their derivatives are computed here in NumPy, in the
+very memory of the torch parameters and their gradients.
 
 The plain forms are `PPO.gradient_step` with `ppobook.objectives.ppo_loss`, and `TRPO.critic_step` with
 `value_loss`.
@@ -37,12 +36,9 @@ DIAGNOSTICS = (
 
 
 class ClosedForm:
-    """The gradient of PPO's clipped loss by the weights of a policy and a value function.
+    """The gradient of PPO's clipped loss by the weights of a policy and a value function that it `fits`.
 
-    Parameters
-    ----------
-    policy, value
-        For which `fits` is true, and whose parameters have gradients: these are written to.
+    Their parameters have gradients already: these are written to.
     """
 
     def __init__(self, policy: Any, value: Any) -> None:
@@ -126,13 +122,7 @@ class ClosedForm:
 
 
 class ClosedFormValue:
-    """The gradient of `ppobook.objectives.value_loss` by the weights of a value function that learns alone.
-
-    Parameters
-    ----------
-    value
-        As for `ClosedForm`.
-    """
+    """The gradient of `ppobook.objectives.value_loss` by the weights of a value function alone."""
 
     def __init__(self, value: Any) -> None:
         self.critic = _Layers(value.network)

@@ -171,7 +171,7 @@ def best_of_n_curve(
     validation.finite("scores", score)
     known = {"score": score}
     if not isinstance(measured, Mapping | None):
-        raise TypeError(f"measured must be a dict of arrays, got {validation.kind_of(measured)}")
+        raise TypeError(f"measured must be a dict of arrays, got {type(measured).__name__}")
     for name, given in (measured or {}).items():
         known[name] = x = validation.float64(f"measured[{name!r}]", given)
         validation.shape(f"measured[{name!r}]", x, score.shape, "the shape of scores")

@@ -14,7 +14,7 @@ from ppobook.run.checkpoint import Checkpoint, Format, read_checkpoint
 from ppobook.run.folder import RunFolder
 from ppobook.run.machine import checked_device, float32_on_cpu
 
-FORMAT = Format("ppobook.language.train", 2, parts=("stage", "architecture", "tokenizer"))
+FORMAT = Format("ppobook.language.train", 2)
 
 
 @dataclass(kw_only=True, repr=False)

@@ -129,7 +129,7 @@ def records_of_questions(rows: Iterable[Mapping[str, Any]], *, chat: bool = Fals
     for i, row in enumerate(rows):
         for name in ("question", "answer"):
             if not isinstance(row, Mapping) or not isinstance(row.get(name), str):
-                raise TypeError(f"rows[{i}] must have a text {name!r}, got {validation.got_instead(row)}")
+                raise TypeError(f"rows[{i}] must have a text {name!r}, got {type(row).__name__}")
         solution = re.sub(r"<<[^>]*>>", "", row["answer"]).strip()
         if (answer := final_number(solution)) is None:
             raise ValueError(f"rows[{i}]['answer'] must have a number, got {row['answer'][:60]!r}")

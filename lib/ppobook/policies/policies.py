@@ -293,9 +293,8 @@ class GaussianPolicy(_Policy):
         low = np.full(act_dim, -np.inf if low is None else low, np.float64)
         high = np.full(act_dim, np.inf if high is None else high, np.float64)
         boxed = np.isfinite(low) & np.isfinite(high)
-        # Halved before they are added, so that bounds near the largest float do not overflow.
-        centre = np.where(boxed, np.where(boxed, low, 0) / 2 + np.where(boxed, high, 0) / 2, 0.0)
-        scale = np.where(boxed, np.where(boxed, high, 2) / 2 - np.where(boxed, low, 0) / 2, 1.0)
+        below, above = np.where(boxed, low, -1.0), np.where(boxed, high, 1.0)
+        centre, scale = (above + below) / 2, (above - below) / 2
         for name, x in {"low": low, "high": high, "centre": centre, "scale": scale}.items():
             self.register_buffer(name, torch.as_tensor(x, dtype=self.log_std.dtype))
 

@@ -29,15 +29,12 @@ class Format:
     trainer : str
         The function that writes them: "ppobook.train".
     version : int
-    parts : tuple of str
-        The names of what the state holds besides config, history and seconds.
     files : tuple of str
         Files that may stand beside `state.pt`.
     """
 
     trainer: str
     version: int
-    parts: tuple[str, ...] = ()
     files: tuple[str, ...] = ()
 
     def __str__(self) -> str:
@@ -152,7 +149,4 @@ def read_checkpoint(folder: RunFolder, format: Format) -> Checkpoint:
     found = state.get("format") if isinstance(state, dict) else None
     if found != str(format):
         raise ValueError(f"{where} must be written by {format.trainer}, as {str(format)!r}, got {found!r}")
-    missing = {"config", "history", "seconds", *format.parts} - state.keys()
-    if missing:
-        raise ValueError(f"{where}/state.pt must have {min(missing)!r}, got {', '.join(map(repr, state))}")
     return Checkpoint(state, beside, where)

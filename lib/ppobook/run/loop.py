@@ -50,10 +50,6 @@ class TrainingLoop(abc.ABC):
         The entry of the config at which the run ends.
     format : Format, of the class
         The layout of its checkpoints.
-    seconds : float
-        Wall-clock time spent so far.
-    saved : int
-        The update after which the last checkpoint was written; -1 if there is none.
     """
 
     counter: ClassVar[str] = "update"
