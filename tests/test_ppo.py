@@ -153,7 +153,7 @@ def test_the_ratio_begins_at_one_although_statistics_move(fast):
         {"value_clip_eps": 0.2},
         {"clip_eps_high": 0.28},
         {"shared_trunk": True, "value_clip_eps": 0.2},
-        {"activation": "gelu"},
+        {"activation": "relu"},
         {"normalize_rewards": True},
         {"max_grad_norm": None},
         {"num_minibatches": 3},

@@ -161,7 +161,6 @@ def train(
     device: str | None = None,
     *,
     num_threads: int = 1,
-    checkpoint_minutes: float = 5.0,
     progress: bool | None = None,
     tensorboard: bool = False,
     **settings: Any,
@@ -183,7 +182,7 @@ def train(
     out : path, optional
         A new folder for the run.
     checkpoint_every : int, default 10
-        Updates between two checkpoints.
+        Updates between two checkpoints. One is also written when the last one is five minutes old.
     resume : path, optional
         Continue from the last checkpoint in this folder. Only `total_steps`, `checkpoint_every`, `device` and
         the arguments below may change; an environment or a class of your own is passed again. Schedules go by
@@ -192,8 +191,6 @@ def train(
         The device of the networks.
     num_threads : int, default 1
         Threads of torch. One is the fastest for networks as small as the book's.
-    checkpoint_minutes : float, default 5
-        A checkpoint is also written when the last one is older than this.
     progress : bool, optional
         Show a progress bar. Default: in a terminal and in a notebook; elsewhere a line on stderr every 15
         seconds.
@@ -246,7 +243,6 @@ def train(
         num_threads=num_threads,
         progress=progress,
         tensorboard=tensorboard,
-        checkpoint_minutes=checkpoint_minutes,
     )
     return training.run()
 

@@ -48,10 +48,6 @@ def runs(tmp_path_factory):
     return folder
 
 
-# A reward model has no completions that these could be about.
-REFUSED = ("--n 4", "--seed 3", "--reward-model nope", "--reference nope", "--top-p 0.5", "--samples 1")
-
-
 def said(capsys, *argv):
     """Run a command that must succeed, and return what it prints."""
     capsys.readouterr()
@@ -114,14 +110,6 @@ def test_every_stage_trains_and_says_what_became_of_it(stage, runs, tmp_path, ca
         samples = [line for line in text.splitlines() if line.startswith("tell ")]
         assert len(samples) == 3
         assert all("gold" in line and ("reward" in line) == STAGES[stage].wants_reward for line in samples)
-
-
-def test_a_fresh_model_learns_the_default_world_and_nothing_is_kept(capsys, tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    text = said(capsys, "sft", *SMALL, "--updates", 1, "--batch_size", 8, "--quiet")
-    assert text.startswith("sft, seed 0\n1 update, ")
-    assert text.endswith("not saved: --out was not given\n")
-    assert list(tmp_path.iterdir()) == []
 
 
 def test_settings_and_a_file_of_them(runs, tmp_path, capsys):
@@ -287,17 +275,11 @@ def test_the_settings_of_each_stage_are_listed(stage, capsys):
         ("prediction", "got 'prediction'"),
         ("ppo", "needs MODEL"),
         ("ppo BASE", "ppobook language ppo needs --reward: a run of 'reward', gold, or MODULE:FUNCTION"),
-        ("ppo BASE --rewrad gold", "Did you mean --reward"),
         ("ppo BASE --reward gold --lr -1", "lr must be a number above 0 and at most 1000, got -1"),
-        ("ppo BASE BASE --reward gold", "unexpected argument"),
         ("ppo BASE --reward BASE", "reward must be a reward model"),
-        ("ppo REWARD_MODEL --reward gold", "a reward model"),
         ("sft BASE --data nowhere.jsonl", "nowhere.jsonl"),
         ("sft BASE --reward gold", "--reward: ppobook language sft has no such option"),
         ("sft --world nouns", "must be names with numbers, as in nouns=8,places=8"),
-        ("sft --data x --world nouns=4", "one of data and world must be given"),
-        ("ppo --resume BASE", "'sft'"),
-        ("sft --resume BASE --lr 0.5", "lr"),
         ("sample BASE --prompt fxo", "got 'fxo'. Did you mean 'fox'?"),
         ("compare BASE OTHER", "were trained on different data"),
         ("ladder BASE", "RUN must be a run of 'reward', got"),
@@ -336,9 +318,6 @@ from ppobook.language.sft import SFT
 class Mine(SFT):
     def step(self, number):
         return {**super().step(number), "mine": 1.0}
-
-number = 3
-class Other: pass
 """
 
 
@@ -362,62 +341,4 @@ def test_a_stage_of_ones_own(runs, tmp_path, monkeypatch, capsys):
     assert "--eval-examples" in said(capsys, "train", "own_stages:Mine", "--list")
     assert len(said(capsys, "sample", "run", "--n", 2).splitlines()) == 2
     assert "own_stages:Mine" in refused(capsys, "sft", "--resume", "run")
-    for words, sentence in (
-        ([], "needs MODULE:CLASS"),
-        (["Mine"], "as in my_module:MyStage for my_module.py, got 'Mine'"),
-        (["own_stages:number"], "must be a class, got 'own_stages:number', of type int"),
-        (["own_stages:Other"], "stage must be one of"),
-        (["own_stages:Mine", runs / "base", "again"], "unexpected argument 'again'"),
-        (["own_stages:Mine", "--reward", "gold"], "reward"),
-        (["own_stages:Mine", "--udpates", "2"], "Did you mean --updates"),
-    ):
-        assert sentence in refused(capsys, "train", *words)
-
-
-def test_a_reward_function_scores(runs, tmp_path, monkeypatch, capsys):
-    (tmp_path / "scores.py").write_text(
-        "def level(prompts, completions, **columns):\n    return [len(p) for p in prompts]\nnumber = 3\n"
-    )
-    monkeypatch.chdir(tmp_path)
-    corpus, base = runs / "corpus.jsonl", runs / "base"
-    prompts = [json.loads(line)["prompt"] for line in corpus.read_text().splitlines()]
-    text = said(capsys, "evaluate", base, "--data", corpus, "--reward-model", "scores:level", "--n", 40)
-    assert row(text, "reward") == pytest.approx([sum(map(len, prompts)) / 40], abs=6e-4)
-    assert "gold" not in text
-    text = said(capsys, "best_of_n", base, "--data", corpus, "--reward-model", "scores:level", "--n", "1,2")
-    assert row(text, "1")[-1] == row(text, "2")[-1]
-
-
-def test_one_of_ours_is_read_by_transformers(runs, tmp_path, capsys):
-    transformers = pytest.importorskip("transformers")
-    out = tmp_path / "exported"
-    text = said(capsys, "export", runs / "base", out)
-    assert text == f"saved in {out}, for transformers.AutoModelForCausalLM.from_pretrained('{out}')\n"
-    net = transformers.AutoModelForCausalLM.from_pretrained(out)
-    tokenizer = transformers.AutoTokenizer.from_pretrained(out)
-    run = language.load(runs / "base")
-    ids = tokenizer("tell owl hill : the owl sits", return_tensors="pt").input_ids
-    assert ids[0].tolist() == run.tokenizer.encode("tell owl hill : the owl sits")
-    assert (net(ids).logits - run.model(ids)).abs().max() < 1e-4
-    assert "must be a new folder" in refused(capsys, "export", runs / "base", out)
-    assert "nowhere" in refused(capsys, "export", "nowhere", tmp_path / "x")
-    assert "reward model" in refused(capsys, "export", runs / "reward_model", tmp_path / "x")
-    assert not (tmp_path / "x").exists()
-
-
-def test_a_function_is_named_again_where_a_run_goes_on(runs, tmp_path, monkeypatch, capsys):
-    (tmp_path / "rw.py").write_text(
-        "def brief(prompts, completions):\n    return [-len(x) for x in completions]\n"
-    )
-    monkeypatch.chdir(tmp_path)
-    grpo = ["grpo", runs / "base", *QUICK["grpo"], "--reward", "rw:brief", "--out", "run", "--quiet"]
-    assert "dead_groups" in said(capsys, *grpo)
-    sentence = refused(capsys, "grpo", "--resume", "run", "--updates", "3", "--quiet")
-    assert "reward must be given again, 'function brief'" in sentence
-    assert "stage must be 'grpo'" in refused(capsys, "sft", "--resume", "run", "--quiet")
-    again = ["--resume", "run", "--reward", "rw:brief", "--updates", "3", "--quiet"]
-    assert "3 updates" in said(capsys, "grpo", *again)
-    # Its config has what the function was called, and not where it is.
-    like = ["grpo", runs / "base", "--config", "run/config.json"]
-    assert "reward" in refused(capsys, *like, "--out", "other", "--quiet")
-    assert "3 updates" in said(capsys, *like, "--reward", "rw:brief", "--out", "other", "--quiet")
+    assert "as in my_module:MyStage for my_module.py, got 'Mine'" in refused(capsys, "train", "Mine")

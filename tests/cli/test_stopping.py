@@ -15,7 +15,6 @@ import os
 import signal
 import gymnasium as gym
 import numpy as np
-from ppobook.run import checkpoint
 
 signal.signal(signal.SIGINT, signal.default_int_handler)
 for number in (signal.SIGTERM, signal.SIGHUP):
@@ -29,17 +28,6 @@ def stop(*names):
 
 def fail():
     return int("x")  # fails
-
-
-def stop_while_saving(*names):
-    real = checkpoint.write_synced
-
-    def write(path, content):
-        stop(*names)
-        real(path, content)
-
-    checkpoint.write_synced = write
-    stop("SIGINT", "SIGINT")
 
 
 class World(gym.Env):
@@ -86,12 +74,6 @@ STOPS = {
     "stop('SIGINT')": stopped(
         130, ANSWER, f"ppobook: stopped by Ctrl-C after update 3, 60 steps; {GO_ON}", updates=3
     ),
-    "stop('SIGTERM')": stopped(
-        143,
-        "SIGTERM: stopping after this update",
-        f"ppobook: stopped by SIGTERM after update 3, 60 steps; {GO_ON}",
-        updates=3,
-    ),
     "stop('SIGHUP', 'SIGTERM')": stopped(
         129,
         "SIGHUP: stopping after this update",
@@ -100,9 +82,6 @@ STOPS = {
     ),
     # At once: the updates since the last checkpoint are lost.
     "stop('SIGINT', 'SIGINT')": stopped(
-        130, ANSWER, f"ppobook: stopped by Ctrl-C; update 0 is saved; {GO_ON}", updates=0
-    ),
-    "stop_while_saving('SIGINT', 'SIGTERM')": stopped(
         130, ANSWER, f"ppobook: stopped by Ctrl-C; update 0 is saved; {GO_ON}", updates=0
     ),
     "fail()": stopped(
@@ -128,7 +107,7 @@ def test_a_command_that_is_stopped(folder, what):
 
 
 # Ctrl-C at the import of a module, before training begins.
-IMPORTS = ["ppobook.cli", "ppobook.run.spellings", "tyro", "gymnasium", "torch"]
+IMPORTS = ["ppobook.cli", "torch"]
 PRESSED = """
 import os, runpy, signal, sys
 signal.signal(signal.SIGINT, signal.default_int_handler)

@@ -35,7 +35,6 @@ class RunOptions:
         seed: random seed; none: 0
         out: a new folder for the run; none: nothing is saved
         checkpoint_every: updates between checkpoints; none: 10, or 50 for language models
-        checkpoint_minutes: minutes after which one is written in any case; none: 5
         resume: resume from the last checkpoint in this folder
         config: YAML (or a run's config.json) with settings by name, and options like seed and out
         device: device of the networks; none: cpu
@@ -48,7 +47,6 @@ class RunOptions:
     seed: int | None = None
     out: MaybeRun = None
     checkpoint_every: int | None = None
-    checkpoint_minutes: float | None = None
     resume: MaybeRun = None
     config: MaybeFile = None
     device: str | None = None

@@ -48,13 +48,7 @@ class EnvMaker:
 def env_maker(env: EnvLike | EnvMaker, settings: dict[str, Any] | None = None) -> EnvMaker:
     """The maker of environments of this kind.
 
-    Parameters
-    ----------
-    env : str, gymnasium.Env or function
-        As for `make_env`.
-    settings : dict, optional
-        Keyword arguments for an environment that is given by its id.
-
+    `env` is as for `make_env`; `settings` are keyword arguments for an environment that is given by its id.
     """
     settings = settings or {}
     if isinstance(env, str):

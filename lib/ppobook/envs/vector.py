@@ -25,14 +25,7 @@ class SameStepVectorEnv(SyncVectorEnv):
     and no step of a batch is a mere reset; an episode's last observation is in ``infos["final_obs"]``. Here
     that is a copy, since some environments overwrite the array that they returned, and a step costs less.
 
-    Parameters
-    ----------
-    makers : sequence of functions without arguments
-        One for each environment.
-    infos : bool
-        Merge the info dicts of the environments, as Gymnasium does. MuJoCo's environments report half a dozen
-        numbers in each step, and merging them is a tenth of its time. Without, `step` returns the final
-        observations only.
+    Without `infos`, which take a tenth of MuJoCo's time, `step` returns the final observations only.
     """
 
     def __init__(self, makers: Sequence[Callable[[], gym.Env]], *, infos: bool = True) -> None:
@@ -94,9 +87,9 @@ def make_env(
     Raises
     ------
     ValueError, TypeError
-        An unknown id, settings that the environment does not take, spaces of other kinds, a vector
-        environment, an environment that can't be copied. Later, in `reset` and `step`: a reward that is not
-        finite, an observation of another shape or kind, with the environment's index and the step.
+        An unknown id, settings that the environment does not take, spaces of other kinds, an environment that
+        can't be copied. Later, in `reset` and `step`: a reward that is not finite, an observation of another
+        shape or kind, with the environment's index and the step.
     """
     num_envs = validation.count("num_envs", num_envs, high=MOST_ENVS)
     if seed is not None:

@@ -18,11 +18,10 @@ from torch import Tensor, nn
 from ppobook.policies import MLP, CategoricalPolicy, GaussianPolicy, RunningNorm
 from ppobook.rollouts import PolicyActor
 
-# In place. (NumPy has no error function, which GELU needs.)
+# In place.
 ACTIVATIONS: dict[type[nn.Module], Callable[[np.ndarray], Any]] = {
     nn.Tanh: lambda x: np.tanh(x, out=x),
     nn.ReLU: lambda x: np.maximum(x, 0, out=x),
-    nn.SiLU: lambda x: np.divide(x, 1 + np.exp(-x), out=x),
 }
 
 

@@ -22,15 +22,8 @@ from ppobook.envs import env_maker, env_seeds
 class ClassicVectorEnv(VectorEnv):
     """Seeds, time limit and autoreset (``AutoresetMode.SAME_STEP``, as in `SyncVectorEnv`).
 
-    Each environment has its own random numbers, those of Gymnasium's environment with that seed.
-
-    Parameters
-    ----------
-    env : gymnasium environment
-        A single one, for its spaces and its spec.
-    num_envs : int
-    max_episode_steps : int, optional
-        Truncate an episode after so many steps; never if None.
+    Each environment has its own random numbers, those of Gymnasium's environment with that seed. A single
+    `env` is passed for its spaces and its spec.
     """
 
     _size: ClassVar[int]  # length of the state vector of one environment

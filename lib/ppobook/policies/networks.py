@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from ppobook import validation
 
-ACTIVATIONS: dict[str, type[nn.Module]] = {"tanh": nn.Tanh, "relu": nn.ReLU, "gelu": nn.GELU, "silu": nn.SiLU}
+ACTIVATIONS: dict[str, type[nn.Module]] = {"tanh": nn.Tanh, "relu": nn.ReLU}
 
 
 class MLP(nn.Module):
@@ -22,7 +22,7 @@ class MLP(nn.Module):
     ----------
     sizes : sequence of int
         Of inputs, hidden layers and outputs: ``(4, 64, 64, 2)``. Two entries make a linear map.
-    activation : "tanh", "relu", "gelu" or "silu"
+    activation : "tanh" or "relu"
     output_scale : float
         Gain of the last layer; hidden layers have √2. With a small one, a policy's first actions hardly
         depend on the observation.

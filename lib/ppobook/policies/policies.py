@@ -5,42 +5,24 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
 from ppobook import validation
-from ppobook.policies.distributions import Categorical, Distribution, Gaussian, MultiCategorical
+from ppobook.policies.distributions import Categorical, Gaussian, MultiCategorical
 from ppobook.policies.networks import given_network, network_outputs, table_rows
 from ppobook.policies.normalization import RunningNorm
 
 
-class Policy(Protocol):
-    """The methods of a policy that rollouts, trainers and evaluation use."""
+class Policy(nn.Module, ABC):
+    """A policy over actions. All but the first two methods follow from these.
 
-    def distribution(self, observations: Any) -> Distribution:
-        """The distribution over actions at each observation."""
-
-    def sample(self, observations: Any, generator: torch.Generator | None = None) -> tuple[Tensor, Tensor]:
-        """Random actions and their log-probabilities; both detached."""
-
-    def logp(self, observations: Any, actions: Any) -> Tensor:
-        """Log-probability (discrete) or log-density (continuous) of the actions, shape [...]."""
-
-    def entropy(self, observations: Any) -> Tensor:
-        """Entropy in nats, shape [...]."""
-
-    def mode(self, observations: Any) -> Tensor:
-        """The most probable action."""
-
-    def in_bounds(self, actions: Tensor) -> Tensor:
-        """The actions as the environment gets them."""
-
-
-class _Policy(nn.Module, ABC):
-    """The methods that follow from `distribution`."""
+    Rollouts, trainers and evaluation take a policy of any class with `distribution`, `sample`, `logp`,
+    `entropy`, `mode` and `in_bounds`.
+    """
 
     # Declared, but not set: a class attribute would hide the module of this name.
     normalizer: RunningNorm | None
@@ -107,7 +89,7 @@ def _finite(logp: Tensor) -> Tensor:
     return logp
 
 
-class _Discrete(_Policy):
+class _Discrete(Policy):
     """A policy over n_actions discrete actions, by their logits."""
 
     n_actions: int
@@ -188,7 +170,7 @@ class TabularPolicy(_Discrete):
         return table_rows(self.table, observations)
 
 
-class MultiCategoricalPolicy(_Policy):
+class MultiCategoricalPolicy(Policy):
     """K discrete actions at once, the k-th of nvec[k], independent given the observation.
 
     Actions are int64 of shape [..., K].
@@ -238,7 +220,7 @@ class MultiCategoricalPolicy(_Policy):
         return tuple(part.softmax(dim=-1) for part in self.logits(observations).split(self.nvec, dim=-1))
 
 
-class GaussianPolicy(_Policy):
+class GaussianPolicy(Policy):
     """Independent normal actions with means from a network.
 
     The standard deviation does not depend on the observation: `log_std` is one parameter per action.

@@ -75,11 +75,7 @@ class Checkpoint:
 
     @contextlib.contextmanager
     def rebuilding(self) -> Iterator[None]:
-        """Raise every error of the block as a ValueError that names the checkpoint.
-
-        The content of a checkpoint that has the right format may still be changed or incomplete; the error
-        that this leads to can be any exception.
-        """
+        """Raise every error of the block, of any kind, as a ValueError that names the checkpoint."""
         try:
             yield
         except ValueError as error:
@@ -118,18 +114,12 @@ def read_checkpoint(folder: RunFolder, format: Format) -> Checkpoint:
     Only numbers, strings, tensors and containers of them are unpickled, so a run from a stranger is safe to
     read. The files beside `state.pt` are read as bytes and not opened.
 
-    Parameters
-    ----------
-    folder : RunFolder
-    format : Format
-        The expected layout.
-
     Raises
     ------
     OSError
         No folder, no checkpoint, or files that can't be read.
     ValueError
-        A checkpoint that is damaged, incomplete, or in another format.
+        A checkpoint that is damaged or in another format.
     """
     if not folder.path.is_dir() or not (complete := checkpoints(folder.path)):
         what = "a folder without a checkpoint" if folder.path.is_dir() else "no folder"

@@ -49,13 +49,7 @@ def is_run(path: str | Path) -> bool:
 
 
 def make_new(folder: RunFolder) -> None:
-    """Create the folder.
-
-    Raises
-    ------
-    OSError
-        It holds something already, or can't be written.
-    """
+    """Create the folder; OSError if it holds something already, or can't be written."""
     folder.path.mkdir(parents=True, exist_ok=True)
     # A run that was killed before its first checkpoint leaves nothing worth keeping.
     entries = [entry for entry in folder.path.iterdir() if not entry.name.endswith(".part")]
@@ -69,14 +63,9 @@ def make_new(folder: RunFolder) -> None:
 
 @contextlib.contextmanager
 def locked(folder: RunFolder) -> Iterator[None]:
-    """Keep other processes from training in the folder.
+    """Keep other processes from training in the folder; ValueError if one does.
 
     The system releases the lock however its holder ends, kill -9 included. Windows has no such locks.
-
-    Raises
-    ------
-    ValueError
-        Another process is training there.
     """
     try:
         import fcntl

@@ -23,6 +23,9 @@ from ppobook.run.metrics import weights_are_finite
 from ppobook.run.progress import Progress, events
 from ppobook.run.settings import argument
 
+# A checkpoint is also written when the last one is older than this.
+MOST_SECONDS = 300.0
+
 LoopT = TypeVar("LoopT", bound="TrainingLoop")
 
 
@@ -31,14 +34,6 @@ class TrainingLoop(abc.ABC):
 
     A trainer is a subclass; the abstract methods say what it trains. For a resume to the same bits,
     everything that one update leaves to the next must come back from what `parts` returned.
-
-    Parameters
-    ----------
-    config : dict
-        Everything that the run was asked for, in plain data: `checkpoint_every`, the entry named by `limit`,
-        and the trainer's own.
-    history : History
-        Without rows, for a new run.
 
     Attributes
     ----------
@@ -63,8 +58,6 @@ class TrainingLoop(abc.ABC):
         self.seconds = 0.0
         self.saved = -1
         self.saved_at = time.monotonic()
-
-    # For a subclass to write.
 
     @abc.abstractmethod
     def one_update(self) -> dict[str, Any]:
@@ -100,8 +93,6 @@ class TrainingLoop(abc.ABC):
         `signal` is that of this process. Several that train one run together must stop at the same update.
         """
         return signal
-
-    # The same for all.
 
     @property
     def update(self) -> int:
@@ -152,7 +143,6 @@ class TrainingLoop(abc.ABC):
         interrupts: Interrupts,
         progress: bool | None,
         tensorboard: bool,
-        checkpoint_minutes: float,
     ) -> None:
         """Update until the run is as long as it was asked to be, or a signal stops it.
 
@@ -183,7 +173,7 @@ class TrainingLoop(abc.ABC):
                     row = self.history.append({**row, "update": self.update + 1, "seconds": self.seconds})
                     log(row)
                     line.show(self.position, self.shown(row))
-                    late = time.monotonic() - self.saved_at >= 60 * checkpoint_minutes
+                    late = time.monotonic() - self.saved_at >= MOST_SECONDS
                     if late or self.update % self.config["checkpoint_every"] == 0:
                         self.save(folder)
                 if self.saved < self.update:
@@ -228,7 +218,6 @@ def run_training(
     num_threads: int = 1,
     progress: bool | None = None,
     tensorboard: bool = False,
-    checkpoint_minutes: float = 5.0,
     writes: bool = True,
 ) -> LoopT:
     """Train a new run, or resume one.
@@ -239,21 +228,12 @@ def run_training(
         Makes a new loop. It is called before the folder is created, so an error leaves none behind.
     resumed : function of a RunFolder
         Makes the loop as it was at the last checkpoint. The folder is locked meanwhile.
-    out, resume : path, optional
-        A new folder, or that of a run. With neither, nothing is stored.
-    num_threads : int
-        Threads of torch and NumPy.
-    progress : bool, optional
-        See `ppobook.run.progress.Progress`.
-    tensorboard : bool
-        Also write the history as TensorBoard events into the folder.
-    checkpoint_minutes : float
-        A checkpoint is also written when the last one is older than this.
     writes : bool
         If true, this process locks and writes the folder. Of several that train one run together, one does.
+    others
+        As for `ppobook.train`.
     """
     num_threads = argument("num_threads", num_threads)
-    checkpoint_minutes = argument("checkpoint_minutes", checkpoint_minutes)
     if tensorboard and out is None and resume is None:
         raise ValueError("out must be a folder for the events of tensorboard=True, got None")
     if out is not None and resume is not None:
@@ -274,5 +254,5 @@ def run_training(
                 held.enter_context(locked(folder))
         held.enter_context(threads(num_threads))
         interrupts = held.enter_context(Interrupts(answers=writes))
-        loop.go(folder if writes else None, interrupts, progress, tensorboard, checkpoint_minutes)
+        loop.go(folder if writes else None, interrupts, progress, tensorboard)
     return loop

@@ -48,7 +48,7 @@ class Registry(dict[str, str], Generic[T]):
         return {place: name for name, place in self.items()}.get(place, place)
 
     def of_run(self, config: Mapping[str, Any], given: Any = None, argument: str | None = None) -> type[T]:
-        """The class that a run was trained by.
+        """The class that a run was trained by; ValueError for another, or a user's that was not passed.
 
         Parameters
         ----------
@@ -58,11 +58,6 @@ class Registry(dict[str, str], Generic[T]):
             The class that the user passed; one of the user's own must be. Its module may be another now.
         argument : str, optional
             The name of the argument that it was passed as.
-
-        Raises
-        ------
-        ValueError, TypeError
-            Another class, or a user's class that was not passed.
         """
         argument, named = argument or self.argument, config[self.argument]
         own = ":" in named

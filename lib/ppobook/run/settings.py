@@ -17,7 +17,7 @@ from ppobook.run.spellings import OTHER_VALUES, did_you_mean
 
 # The arguments of every `train`.
 ARGUMENTS = (
-    *("seed", "out", "checkpoint_every", "checkpoint_minutes", "resume"),
+    *("seed", "out", "checkpoint_every", "resume"),
     *("device", "num_threads", "progress", "tensorboard"),
 )
 
@@ -60,16 +60,8 @@ class Settings:
     def make(cls, name: str, given: dict[str, Any], preset: dict[str, Any]) -> Self:
         """The settings of a run: the given ones, else the preset's, else the defaults.
 
-        Parameters
-        ----------
-        name : str
-            The algorithm's name, for error messages: "ppo".
-        given, preset : dict
-
-        Raises
-        ------
-        ValueError, TypeError
-            A name that is not a setting, or a value that the setting does not accept.
+        `name` is the algorithm's, for error messages. Raises ValueError or TypeError for a name that is not a
+        setting, or a value that the setting does not accept.
         """
         known = [f.name for f in fields(cls)]
         for one in given:
@@ -81,13 +73,7 @@ class Settings:
 
     @classmethod
     def checked(cls, name: str, value: Any) -> Any:
-        """A value of a setting, converted to its type.
-
-        Raises
-        ------
-        ValueError, TypeError
-            The setting does not accept the value.
-        """
+        """A value of a setting, converted to its type; ValueError or TypeError if it does not accept it."""
         # A subclass may annotate a field without `setting`: then it has no limits.
         metadata = cls.__dataclass_fields__[name].metadata
         limits, choices = metadata.get("limits", {}), metadata.get("choices")
@@ -127,7 +113,6 @@ NUMBERS: dict[str, Callable[[str, Any], Any]] = {
     "seed": functools.partial(validation.count, low=0),
     "total_steps": whole,
     "checkpoint_every": validation.count,
-    "checkpoint_minutes": functools.partial(validation.number, above=0),
     "num_threads": validation.count,
 }
 
@@ -138,13 +123,7 @@ def argument(name: str, value: Any) -> Any:
 
 
 def storable(name: str, value: Any) -> Any:
-    """A value as plain Python data, which a checkpoint can hold.
-
-    Raises
-    ------
-    TypeError
-        It contains something that is not a number, a string, True, False or None.
-    """
+    """The value, which must be plain data that a checkpoint can hold; TypeError if it is not."""
     try:
         json.dumps(value)
     except (TypeError, ValueError):

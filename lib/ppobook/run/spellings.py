@@ -53,15 +53,7 @@ CONVERSIONS = {
 
 
 def did_you_mean(name: str, known: Collection[str], shown: str = "{!r}") -> str:
-    """The end of a message about an unknown name, ". Did you mean 'lr'?"; empty without a suggestion.
-
-    Parameters
-    ----------
-    name : str
-    known : collection of str
-    shown : str
-        The format of a name in the message.
-    """
+    """The end of a message about an unknown name, ". Did you mean 'lr'?"; empty without a suggestion."""
     found = [one for one in OTHER_NAMES.get(name, ()) if one in known]
     if not found:
         return validation.did_you_mean(name, known, shown)
