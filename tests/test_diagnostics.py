@@ -65,21 +65,6 @@ def test_equal_advantages_have_no_scale(kind, dtype):
     np.testing.assert_array_equal(np.asarray(normalize(kind(np.array([5.0])))), 0.0)
 
 
-@pytest.mark.parametrize("spread", [1.0, 100.0])
-@pytest.mark.parametrize("shift_mean", [True, False])
-@pytest.mark.parametrize("ddof", [0, 1])
-@pytest.mark.parametrize("keep", [None, [True, True, False, True, True]], ids=["all", "masked"])
-def test_normalize_far_from_zero(keep, ddof, shift_mean, spread):
-    """Float32 holds these numbers exactly, but not their sum or mean."""
-    x = 1e7 + spread * np.array([0.0, 1, 7, 2, 3])
-    keep = None if keep is None else np.array(keep)
-    expected = normalize(x, keep, ddof=ddof, shift_mean=shift_mean)
-    for kind in KINDS:
-        mask = None if keep is None else kind(keep)
-        found = normalize(kind(x.astype(np.float32)), mask, ddof=ddof, shift_mean=shift_mean)
-        np.testing.assert_allclose(found, expected, rtol=1e-6)
-
-
 # --- explained variance ---------------------------------------------------------------------------------
 
 
@@ -160,22 +145,3 @@ def test_ratios(seed, shape, scale, clip_eps, clip_eps_high, masked):
         exactly(float(clip_fraction(arrays[0], clip_eps, **how)), expected["clip_fraction"])
         exactly(float(flat_fraction(*arrays, clip_eps, **how)), expected["flat_fraction"])
         assert expected["flat_fraction"] <= expected["clip_fraction"]
-
-
-def test_knees_and_nothing_to_say():
-    """At 1 ± ε exactly a sample is inside and not flat; one with A = 0 is never flat."""
-    two, half = np.log([2.0]), np.log([0.5])  # whose exponentials are exact
-    assert np.exp(two) == 2
-    assert np.exp(half) == 0.5
-    good, bad, none = np.array([1.0]), np.array([-1.0]), np.array([0.0])
-    for kind in KINDS:
-        assert clip_fraction(kind(two), 1.0) == 0
-        assert clip_fraction(kind(half), 0.5) == 0
-        assert flat_fraction(kind(two), kind(good), 1.0) == 0
-        assert flat_fraction(kind(half), kind(bad), 0.5) == 0
-        assert flat_fraction(kind(two), kind(good), 0.99) == 1
-        assert flat_fraction(kind(half), kind(bad), 0.49) == 1
-        for log_ratio in (two, half):
-            assert clip_fraction(kind(log_ratio), 0.1) == 1
-            assert flat_fraction(kind(log_ratio), kind(none), 0.1) == 0
-        assert flat_fraction(kind(two), kind(bad), 0.1) == flat_fraction(kind(half), kind(good), 0.1) == 0

@@ -7,7 +7,6 @@ import pytest
 import torch
 from gymnasium import spaces
 
-from ppobook import train
 from ppobook.envs import chain
 from ppobook.episodes import episode_starts, whole_episodes
 from ppobook.rollouts import Rollout
@@ -211,17 +210,3 @@ def test_an_entropy_bonus_keeps_a_policy_random():
         entropies.append(made.policy.entropy(rollout.observations).mean().item())
     assert entropies[0] < np.log(world.n_actions) - 0.05
     assert entropies[1] == pytest.approx(np.log(world.n_actions), abs=0.01)
-
-
-def test_an_endless_world_without_a_critic_is_refused(monkeypatch):
-    monkeypatch.setattr("ppobook.episodes._MOST_STEPS", 200)
-    with pytest.raises(ValueError, match='baseline="value"'):
-        train(
-            "vanilla",
-            env="ppobook/Chain-v0",
-            baseline="none",
-            env_kwargs={"length": 301, "slip": 0.5},
-            num_envs=2,
-            num_steps=16,
-            total_steps=64,
-        )

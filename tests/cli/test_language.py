@@ -112,22 +112,6 @@ def test_every_stage_trains_and_says_what_became_of_it(stage, runs, tmp_path, ca
         assert all("gold" in line and ("reward" in line) == STAGES[stage].wants_reward for line in samples)
 
 
-def test_settings_and_a_file_of_them(runs, tmp_path, capsys):
-    file = tmp_path / "grpo.yaml"
-    file.write_text(
-        "variant: dr_grpo\nlr: 1e-3\nbatch-size: 8\ngroup_size: 2\nupdates: 1\nseed: 5\nreward: gold\n"
-    )
-    out = tmp_path / "out"
-    words = ["grpo", "--config", file, "--lr=0.01", "--model", runs / "base", "--out", out, "--quiet"]
-    said(capsys, *words)
-    config = json.loads((out / "config.json").read_text())
-    wanted = {"variant": "dr_grpo", "lr": 0.01, "scale": "none", "seed": 5, "reward": "gold", "updates": 1}
-    assert {name: config[name] for name in wanted} == wanted
-    again = tmp_path / "again"
-    said(capsys, "grpo", runs / "base", "--config", out / "config.json", "--out", again, "--quiet")
-    assert json.loads((again / "config.json").read_text()) == config
-
-
 def test_data_of_ones_own(runs, tmp_path, capsys):
     corpus, pairs = runs / "corpus.jsonl", runs / "pairs.jsonl"
     tuned = tmp_path / "tuned"
@@ -243,18 +227,6 @@ def test_best_of_n(runs, capsys):
     text = said(capsys, "best_of_n", runs / "base", "--reward-model", runs / "reward_model", "--n", 4)
     assert ["n", "kl", "kl_bound", "reward", "gold"] in [line.split() for line in text.splitlines()]
     assert "8 draws" in text
-
-
-def test_ladder(runs, capsys):
-    text = said(capsys, "ladder", runs / "reward_model", "--top", 2)
-    reward_model = language.load(runs / "reward_model")
-    table = language.ladder(reward_model.model, reward_model.world, top=2)
-    for kind, rung in table.iterrows():
-        assert row(text, str(kind)) == pytest.approx(
-            [rung["gold"], rung["proxy"], rung["proxy_std"]], abs=6e-4
-        )
-    assert text.rstrip().endswith(table["text"].iloc[-1])
-    assert said(capsys, "ladder", runs / "reward_model").count("\n") == 6  # up to 3 kind words have room
 
 
 # ------------------------------------------------------------------------------------ lists and refusals

@@ -68,26 +68,6 @@ WORLDS = {
 worlds = pytest.mark.parametrize("mdp", WORLDS.values(), ids=WORLDS)
 
 
-@worlds
-def test_values_are_the_limit_of_the_bellman_operator(mdp):
-    probs = random_policy(mdp)
-    values = np.zeros(mdp.n_states)
-    for _ in range(5000):
-        new = np.zeros(mdp.n_states)
-        for s in np.flatnonzero(~mdp.terminal):
-            for a in range(mdp.n_actions):
-                new[s] += probs[s, a] * (mdp.P[s, a] @ (mdp.rewards[s, a] + mdp.gamma * values))
-        done = np.abs(new - values).max() < 1e-14
-        values = new
-        if done:
-            break
-    np.testing.assert_allclose(mdp.policy_value(probs), values, atol=1e-9)
-    assert mdp.objective(probs) == pytest.approx(mdp.start @ values, abs=1e-9)
-    np.testing.assert_allclose((probs * mdp.q_values(probs)).sum(1), values, atol=1e-9)
-    np.testing.assert_allclose((probs * mdp.advantages(probs)).sum(1), 0, atol=1e-9)
-    assert (mdp.policy_value(probs)[mdp.terminal] == 0).all()
-
-
 @pytest.mark.parametrize("seed", range(3))
 def test_objective_and_gradient_are_sums_over_all_trajectories(seed):
     mdp = layered_mdp(seed)

@@ -130,12 +130,3 @@ def test_gradients_of_logp_entropy_and_kl(name):
     assert not p.detach().kl(other).requires_grad
     assert not p.sample().requires_grad
     assert not p.mode().requires_grad
-
-
-@pytest.mark.parametrize("name", ["categorical", "gaussian", "several"])
-def test_noise_is_the_same_in_any_portions(name):
-    """So noise for a rollout drawn at once is the noise drawn step by step."""
-    whole = ours(name, numbers_for(name, (40, 3), 0, 1.0)).noise(seeded())
-    generator = seeded()
-    parts = [ours(name, numbers_for(name, (n, 3), 0, 1.0)).noise(generator) for n in (1, 7, 32)]
-    assert torch.equal(torch.cat(parts), whole)
