@@ -25,7 +25,7 @@ from ppobook.learner import AnyPolicy, AnyValue, Learner
 from ppobook.registry import ALGORITHMS
 from ppobook.rollouts import Collector, PolicyActor, Rollout
 from ppobook.run.base import BaseRun
-from ppobook.run.checkpoint import Checkpoint, Format, read_checkpoint
+from ppobook.run.checkpoint import Checkpoint, read_checkpoint
 from ppobook.run.config import new_config, resumed_config, settings_of
 from ppobook.run.folder import RunFolder
 from ppobook.run.history import History
@@ -65,7 +65,7 @@ COUNTS = ("update", "steps", "episodes")
 # Beside the state, where environments can be saved.
 _ENVIRONMENTS = "environments.pkl"
 
-FORMAT = Format("ppobook.train", 2, files=(_ENVIRONMENTS,))
+FORMAT = "ppobook.train 2"
 
 
 @dataclass(kw_only=True, repr=False)
@@ -295,12 +295,7 @@ class _Training(TrainingLoop):
             ALGORITHMS.of_run(checkpoint.config, asked.get("algorithm"))
         maker = _maker_again(asked, checkpoint.config["env"])
         kind, _, config = resumed_config(ALGORITHMS, folder, checkpoint, asked, cls.limit)
-        learner = _learner_of(checkpoint, kind, config["device"])
-        envs = _make_envs(maker, config)
-        spaces = envs.single_observation_space, envs.single_action_space
-        if maker.own is not None and spaces != learner.spaces:
-            raise ValueError(f"env must have the spaces that it had, {learner.spaces}, got {spaces}")
-        training = cls(config, learner, envs)
+        training = cls(config, _learner_of(checkpoint, kind, config["device"]), _make_envs(maker, config))
         training.restore(checkpoint)
         return training
 

@@ -155,7 +155,6 @@ TO_AND_FRO = np.array([[1, 0], [0, 1], [1, 0], [1, 0]])
 
 BAD = [
     ((P * 0.9, R, 0.9, START, END), r"P must sum to 1, got 0.9 at index \(0, 0\)"),
-    ((P, R, 0.9, START[::-1], END), "start must be 0 at terminal states, got 1"),
     (partial(chain().objective, 0 * HALF), "probs must sum to 1, got 0 at index 0.*logits.softmax"),
 ]
 

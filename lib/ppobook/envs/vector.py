@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import partial
 from typing import Any
 
 import gymnasium as gym
@@ -12,7 +11,7 @@ from gymnasium.vector import AutoresetMode, SyncVectorEnv, VectorEnv
 
 from ppobook import validation
 from ppobook.envs.making import EnvLike, EnvMaker, env_maker
-from ppobook.envs.wrappers import CheckedEnv, flat
+from ppobook.envs.wrappers import flat
 
 # More would take minutes to make: a mistake in the argument.
 MOST_ENVS = 10_000
@@ -88,8 +87,7 @@ def make_env(
     ------
     ValueError, TypeError
         An unknown id, settings that the environment does not take, spaces of other kinds, an environment that
-        can't be copied. Later, in `reset` and `step`: a reward that is not finite, an observation of another
-        shape or kind, with the environment's index and the step.
+        can't be copied.
     """
     num_envs = validation.count("num_envs", num_envs, high=MOST_ENVS)
     if seed is not None:
@@ -97,11 +95,7 @@ def make_env(
     maker = env_maker(env, settings)
     makes = maker.make(num_envs)
 
-    def make(i: int) -> gym.Env:
-        name = f"environment {i} of {num_envs} ({maker.name})"
-        return flat(CheckedEnv(next(makes), name), maker.name)
-
-    envs = SameStepVectorEnv([partial(make, i) for i in range(num_envs)], infos=infos)
+    envs = SameStepVectorEnv([lambda: flat(next(makes), maker.name)] * num_envs, infos=infos)
     envs.reset(seed=env_seeds(seed, num_envs))  # type: ignore[arg-type]  # its annotation omits lists
     return envs
 

@@ -20,27 +20,6 @@ from ppobook.run.folder import RunFolder, checkpoints
 from ppobook.run.history import History
 
 
-@dataclass(frozen=True)
-class Format:
-    """The layout of a trainer's checkpoints. A checkpoint in another layout is refused.
-
-    Attributes
-    ----------
-    trainer : str
-        The function that writes them: "ppobook.train".
-    version : int
-    files : tuple of str
-        Files that may stand beside `state.pt`.
-    """
-
-    trainer: str
-    version: int
-    files: tuple[str, ...] = ()
-
-    def __str__(self) -> str:
-        return f"{self.trainer} {self.version}"
-
-
 @dataclass
 class Checkpoint:
     """A checkpoint in memory.
@@ -108,9 +87,10 @@ def write_checkpoint(folder: Path, checkpoint: Checkpoint) -> None:
         shutil.rmtree(previous, ignore_errors=True)
 
 
-def read_checkpoint(folder: RunFolder, format: Format) -> Checkpoint:
+def read_checkpoint(folder: RunFolder, format: str) -> Checkpoint:
     """The last checkpoint of a run.
 
+    `format` is that of the trainer, such as "ppobook.train 2"; a checkpoint in another one is refused.
     Only numbers, strings, tensors and containers of them are unpickled, so a run from a stranger is safe to
     read. The files beside `state.pt` are read as bytes and not opened.
 
@@ -128,7 +108,7 @@ def read_checkpoint(folder: RunFolder, format: Format) -> Checkpoint:
     hint = f". To go back to {complete[-2].name}, remove {last.name}" if len(complete) > 1 else ""
     where = f"{folder}: {last.name}"
     content = (last / "state.pt").read_bytes()
-    beside = {name: (last / name).read_bytes() for name in format.files if (last / name).exists()}
+    beside = {file.name: file.read_bytes() for file in last.iterdir() if file.name != "state.pt"}
     try:
         validation.whole_archive(io.BytesIO(content))
         state = torch.load(io.BytesIO(content), map_location="cpu", weights_only=True)
@@ -137,6 +117,6 @@ def read_checkpoint(folder: RunFolder, format: Format) -> Checkpoint:
             f"{where}/state.pt must be a checkpoint of ppobook, got a truncated or damaged file{hint}"
         ) from None
     found = state.get("format") if isinstance(state, dict) else None
-    if found != str(format):
-        raise ValueError(f"{where} must be written by {format.trainer}, as {str(format)!r}, got {found!r}")
+    if found != format:
+        raise ValueError(f"{where} must be written by {format.split()[0]}, as {format!r}, got {found!r}")
     return Checkpoint(state, beside, where)

@@ -14,7 +14,7 @@ from torch import nn
 
 import ppobook
 from ppobook import validation
-from ppobook.run.checkpoint import Checkpoint, Format, write_checkpoint
+from ppobook.run.checkpoint import Checkpoint, write_checkpoint
 from ppobook.run.folder import RunFolder, locked, make_new
 from ppobook.run.history import History
 from ppobook.run.interrupts import Interrupted, Interrupts
@@ -43,14 +43,14 @@ class TrainingLoop(abc.ABC):
         The name of one that is counted, for people.
     limit : str, of the class
         The entry of the config at which the run ends.
-    format : Format, of the class
-        The layout of its checkpoints.
+    format : str, of the class
+        The function that writes its checkpoints, and the version of their layout.
     """
 
     counter: ClassVar[str] = "update"
     unit: ClassVar[str] = "update"
     limit: ClassVar[str]
-    format: ClassVar[Format]
+    format: ClassVar[str]
 
     def __init__(self, config: dict[str, Any], history: History) -> None:
         self.config = config
@@ -113,7 +113,7 @@ class TrainingLoop(abc.ABC):
         """Everything needed to resume from here."""
         parts, files = self.parts()
         state = {
-            "format": str(self.format),
+            "format": self.format,
             "version": ppobook.__version__,
             "config": self.config,
             **parts,

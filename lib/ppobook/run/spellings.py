@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from ppobook import validation
-
 # Stable-Baselines3, CleanRL and TRL. Of several names here, a suggestion has those that the algorithm knows.
 OTHER_NAMES = {
     "anneal_lr": ("lr_final",),
@@ -56,5 +54,7 @@ def did_you_mean(name: str, known: Collection[str], shown: str = "{!r}") -> str:
     """The end of a message about an unknown name, ". Did you mean 'lr'?"; empty without a suggestion."""
     found = [one for one in OTHER_NAMES.get(name, ()) if one in known]
     if not found:
+        from ppobook import validation  # brings in NumPy
+
         return validation.did_you_mean(name, known, shown)
     return f". Did you mean {' or '.join(map(shown.format, found))}?{CONVERSIONS.get(name, '')}"
