@@ -115,19 +115,22 @@ def as_tensor(observations: Any, like: Tensor) -> Tensor:
     return torch.as_tensor(observations, dtype=like.dtype, device=like.device)
 
 
-def given_network(
-    network: nn.Module | None,
-    inputs: int,
-    hidden: Sequence[int],
-    outputs: int,
-    activation: str,
+def set_network(
+    module: Any,
+    sizes: tuple[int, Sequence[int], int],
     output_scale: float,
-    seed: Any,
-) -> nn.Module:
-    """The network that was passed, or an MLP."""
-    if network is not None:
-        return network
-    return MLP((inputs, *hidden, outputs), activation, output_scale, seed=seed)
+    *,
+    activation: str = "tanh",
+    normalizer: nn.Module | None = None,
+    network: nn.Module | None = None,
+    seed: int | torch.Generator = 0,
+) -> None:
+    """Give a policy or a value function its normalizer, and the network that was passed or else an MLP."""
+    inputs, hidden, outputs = sizes
+    module.normalizer = normalizer
+    if network is None:
+        network = MLP((inputs, *hidden, outputs), activation, output_scale, seed=seed)
+    module.network = network
 
 
 def network_outputs(module: Any, observations: Any, outputs: int) -> Tensor:

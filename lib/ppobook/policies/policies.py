@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from ppobook import validation
 from ppobook.policies.distributions import Categorical, Gaussian, MultiCategorical
-from ppobook.policies.networks import given_network, network_outputs, table_rows
+from ppobook.policies.networks import network_outputs, set_network, table_rows
 from ppobook.policies.normalization import RunningNorm
 
 
@@ -90,7 +90,7 @@ def _finite(logp: Tensor) -> Tensor:
 
 
 class _Discrete(Policy):
-    """A policy over n_actions discrete actions, by their logits."""
+    """A policy over discrete actions, by their logits."""
 
     n_actions: int
 
@@ -101,14 +101,14 @@ class _Discrete(Policy):
     def outputs(self, observations: Any) -> Tensor:
         return self.logits(observations)
 
-    def distribution_of(self, outputs: Tensor) -> Categorical:
+    def distribution_of(self, outputs: Tensor) -> Any:
         return Categorical(outputs)
 
     def forward(self, observations: Any) -> Tensor:
         """The logits: what `torch.func.functional_call` evaluates."""
         return self.logits(observations)
 
-    def probs(self, observations: Any) -> Tensor:
+    def probs(self, observations: Any) -> Any:
         """Probabilities of the actions, shape [..., n_actions]."""
         return self.logits(observations).softmax(dim=-1)
 
@@ -121,7 +121,7 @@ class CategoricalPolicy(_Discrete):
     obs_dim, n_actions : int
     hidden : sequence of int
         Sizes of the hidden layers; ``()`` makes the logits linear in the observation.
-    activation, seed
+    activation, seed : optional
         As for `MLP`. The last layer's gain is 0.01, so the initial policy is almost uniform.
     normalizer : RunningNorm, optional
         Applied to observations first.
@@ -135,17 +135,12 @@ class CategoricalPolicy(_Discrete):
         obs_dim: int,
         n_actions: int,
         hidden: Sequence[int] = (64, 64),
-        *,
-        activation: str = "tanh",
-        normalizer: RunningNorm | None = None,
-        network: nn.Module | None = None,
-        seed: int | torch.Generator = 0,
+        **networks: Any,
     ) -> None:
         super().__init__()
         self.obs_dim = obs_dim
         self.n_actions = n_actions
-        self.normalizer = normalizer
-        self.network = given_network(network, obs_dim, hidden, n_actions, activation, 0.01, seed)
+        set_network(self, (obs_dim, hidden, n_actions), 0.01, **networks)
 
     def logits(self, observations: Any) -> Tensor:
         """Unnormalised log-probabilities, shape [..., n_actions]."""
@@ -170,7 +165,7 @@ class TabularPolicy(_Discrete):
         return table_rows(self.table, observations)
 
 
-class MultiCategoricalPolicy(Policy):
+class MultiCategoricalPolicy(_Discrete):
     """K discrete actions at once, the k-th of nvec[k], independent given the observation.
 
     Actions are int64 of shape [..., K].
@@ -189,31 +184,19 @@ class MultiCategoricalPolicy(Policy):
         obs_dim: int,
         nvec: Sequence[int],
         hidden: Sequence[int] = (64, 64),
-        *,
-        activation: str = "tanh",
-        normalizer: RunningNorm | None = None,
-        network: nn.Module | None = None,
-        seed: int | torch.Generator = 0,
+        **networks: Any,
     ) -> None:
         super().__init__()
         self.obs_dim = obs_dim
         self.nvec = tuple(nvec)
-        self.normalizer = normalizer
-        self.network = given_network(network, obs_dim, hidden, sum(self.nvec), activation, 0.01, seed)
+        set_network(self, (obs_dim, hidden, sum(self.nvec)), 0.01, **networks)
 
     def logits(self, observations: Any) -> Tensor:
         """Unnormalised log-probabilities of all components, concatenated: [..., Σ nvec]."""
         return network_outputs(self, observations, sum(self.nvec))
 
-    def outputs(self, observations: Any) -> Tensor:
-        return self.logits(observations)
-
     def distribution_of(self, outputs: Tensor) -> MultiCategorical:
         return MultiCategorical(outputs, self.nvec)
-
-    def forward(self, observations: Any) -> Tensor:
-        """The logits: what `torch.func.functional_call` evaluates."""
-        return self.logits(observations)
 
     def probs(self, observations: Any) -> tuple[Tensor, ...]:
         """Probabilities of each of the K components, shapes [..., nvec[k]]."""
@@ -260,17 +243,13 @@ class GaussianPolicy(Policy):
         high: Any = None,
         *,
         initial_std: float = 1.0,
-        activation: str = "tanh",
-        normalizer: RunningNorm | None = None,
-        network: nn.Module | None = None,
-        seed: int | torch.Generator = 0,
+        **networks: Any,
     ) -> None:
         super().__init__()
         self.obs_dim = obs_dim
         self.act_dim = act_dim
         initial_std = validation.number("initial_std", initial_std, low=1e-6)
-        self.normalizer = normalizer
-        self.network = given_network(network, obs_dim, hidden, act_dim, activation, 0.01, seed)
+        set_network(self, (obs_dim, hidden, act_dim), 0.01, **networks)
         self.log_std = nn.Parameter(torch.full((act_dim,), math.log(initial_std)))
         low = np.full(act_dim, -np.inf if low is None else low, np.float64)
         high = np.full(act_dim, np.inf if high is None else high, np.float64)
