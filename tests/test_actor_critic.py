@@ -62,15 +62,6 @@ def test_kl_and_entropy_are_of_the_policy_after_the_update(kind):
         assert metrics["entropy"] == pytest.approx(entropy)
 
 
-@LEARNERS
-def test_returns_so_far_are_reset_with_the_environments(kind):
-    one, collector = learner(kind, normalize_rewards=True, num_steps=8)
-    one.advantages(one.collect(collector))
-    assert (one.reward_scale.returns != 0).any()
-    one.reset_episodes()
-    assert (one.reward_scale.returns == 0).all()
-
-
 # ------------------------------------------------------------------------------------------------- a run
 
 

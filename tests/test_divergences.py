@@ -56,11 +56,6 @@ def test_impossible_actions():
     assert logits_q.grad[2] == logits_p.grad[2] == 0
 
 
-def test_extreme_logits_do_not_overflow():
-    exactly(kl_categorical(np.array([1e4, 0.0]), np.array([0.0, 0.0])), np.log(2))
-    exactly(kl_categorical(np.array([0.0, 0.0]), np.array([1e4, 0.0])), 5e3 - np.log(2))
-
-
 def test_kl_categorical_gradient():
     generator = torch.Generator().manual_seed(0)
     logits_q, logits_p = torch.randn(2, 3, 4, dtype=torch.float64, generator=generator).unbind()

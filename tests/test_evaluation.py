@@ -92,16 +92,6 @@ def test_returns_in_a_known_world_are_its_objective():
     assert best > exact + 0.1
 
 
-def test_an_endless_episode_is_refused(monkeypatch):
-    monkeypatch.setattr("ppobook.evaluation._MOST_STEPS", 100)
-    with pytest.raises(ValueError, match=r"env must have episodes that end, got .* 100 steps.*TimeLimit"):
-        evaluate(CategoricalPolicy(1, 2), "test_evaluation/Endless-v0", 2)
-    limit = {"env_kwargs": {"max_episode_steps": 30}}
-    assert evaluate(CategoricalPolicy(1, 2), "test_evaluation/Endless-v0", 2, **limit)[
-        "lengths"
-    ].tolist() == [30, 30]
-
-
 # ------------------------------------------------------------------------------------------------ over seeds
 
 

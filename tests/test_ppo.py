@@ -81,33 +81,6 @@ def test_beta_follows_the_exact_kl_of_the_update():
         assert then == pytest.approx(now * factor)
 
 
-def test_advantages_are_normalized_where_the_setting_says():
-    seen = {}
-    for where in ("minibatch", "batch", "none"):
-        one, collector = learner(normalize_advantages=where, epochs=1)
-        parts = []
-        one.gradient_step = lambda minibatch, parts=parts: (
-            parts.append(minibatch.advantages)
-            or {
-                "approx_kl": 0.0,
-                "grad_norm": 0.0,
-            }
-        )
-        rollout = one.collect(collector)
-        raw = one.advantages(rollout)[0]
-        one.update(rollout)
-        seen[where] = parts, raw
-    for part in seen["minibatch"][0]:
-        assert part.mean().item() == pytest.approx(0, abs=1e-5)
-        assert part.std(unbiased=False).item() == pytest.approx(1, rel=1e-4)
-    whole = torch.cat(seen["batch"][0])
-    assert whole.mean().item() == pytest.approx(0, abs=1e-5)
-    assert whole.std(unbiased=False).item() == pytest.approx(1, rel=1e-4)
-    assert abs(seen["batch"][0][0].mean().item()) > 1e-3
-    parts, raw = seen["none"]
-    assert torch.equal(torch.cat(parts).sort().values, raw.flatten().sort().values)
-
-
 def test_schedules_run_in_a_straight_line_to_their_ends():
     run = train(
         "ppo",

@@ -135,14 +135,7 @@ class Record(NamedTuple):
 
 
 def read_record(folder: str | Path, name: str = "folder") -> Record:
-    """History, config and spaces of a run, as of its last checkpoint.
-
-    Parameters
-    ----------
-    folder : path
-    name : str
-        The argument that the folder was passed as, for messages.
-    """
+    """History, config and spaces of a run, as of its last checkpoint; `name` is the argument in messages."""
     checkpoint = read_checkpoint(RunFolder.at(name, folder), FORMAT)
     with checkpoint.rebuilding():
         spaces = [space_of(description) for description in checkpoint.state["spaces"]]

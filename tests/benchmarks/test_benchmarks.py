@@ -123,18 +123,6 @@ def test_equal_settings_are_equal_in_control(ours, theirs):
 # --------------------------------------------------------------------------------------- the harness
 
 
-@pytest.mark.parametrize("peer", ["cleanrl", "purejaxrl"])
-def test_another_file_is_not_taken_for_a_peers(monkeypatch, tmp_path, peer):
-    monkeypatch.setenv(peer.upper(), str(tmp_path))
-    with pytest.raises(harness.NoPeer, match=f"{peer.upper()} must be a checkout"):
-        harness.peer_folder(peer)
-    for name in settings.PEER_FILES[peer]["files"]:
-        (tmp_path / name).parent.mkdir(exist_ok=True)
-        (tmp_path / name).write_text("print('something else')\n")
-    with pytest.raises(harness.NoPeer, match="sha256"):
-        harness.peer_folder(peer)
-
-
 @pytest.fixture
 def ran(monkeypatch, tmp_path):
     """The labels of the jobs that ran, in a harness whose jobs only report numbers."""
@@ -208,19 +196,6 @@ def test_an_evaluation_is_not_timed_and_changes_no_random_number():
     result = watch.result()
     assert result["reached"] is True
     assert result["checks"][0]["mean"] >= 100
-
-
-def test_steps_are_timed_from_end_to_end_after_the_warm_up():
-    import language
-
-    steps = language.Steps({"warm_up": 2, "steps": 3})
-    steps.ends = [5.0, 9.0, 9.5, 9.6, 9.9]
-    assert steps.result()["milliseconds"] == pytest.approx(300)  # of 500, 100, 300
-    steps.wanted += 1
-    with pytest.raises(RuntimeError, match=r"5 steps ran instead of 2 \+ 4"):
-        steps.result()
-    with pytest.raises(RuntimeError, match="not 64 of 24"):
-        language.must_be_equal(64, {24, 23})
 
 
 @pytest.mark.slow

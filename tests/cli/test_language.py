@@ -2,7 +2,6 @@
 
 import json
 import re
-from dataclasses import fields
 from pathlib import Path
 
 import pytest
@@ -112,28 +111,6 @@ def test_every_stage_trains_and_says_what_became_of_it(stage, runs, tmp_path, ca
         assert all("gold" in line and ("reward" in line) == STAGES[stage].wants_reward for line in samples)
 
 
-def test_data_of_ones_own(runs, tmp_path, capsys):
-    corpus, pairs = runs / "corpus.jsonl", runs / "pairs.jsonl"
-    tuned = tmp_path / "tuned"
-    few = ["--updates", 2, "--batch-size", 4, "--quiet"]
-    text = said(capsys, "sft", runs / "base", "--data", corpus, *few, "--out", tuned)
-    assert "gold" not in text
-    assert len([line for line in text.splitlines() if line.startswith("tell ")]) == 3
-    text = said(capsys, "reward", tuned, "--data", pairs, *few, "--out", tmp_path / "reward_model")
-    assert "4 pairs held out: accuracy" in text
-    assert "kind words" not in text
-    assert "eval_accuracy" not in text
-    text = said(capsys, "dpo", tuned, "--data", pairs, *few)
-    assert len([line for line in text.splitlines() if line.startswith("tell ")]) == 3
-    (tmp_path / "text.jsonl").write_text('{"text": "the fox sits by the hill ."}\n' * 8)
-    text = said(capsys, "sft", runs / "base", "--data", tmp_path / "text.jsonl", *few)
-    assert "no samples: " in text
-    curve = said(
-        capsys, "best_of_n", tuned, "--reward-model", tmp_path / "reward_model", "--n", "1,2", "--prompts", 3
-    )
-    assert "4 draws of 3 prompts" in curve
-
-
 def test_a_reward_of_ones_own(runs, tmp_path, monkeypatch, capsys):
     (tmp_path / "my_rewards.py").write_text(
         "number = 3\ndef short(prompts, completions):\n    return [-len(c.split()) for c in completions]\n"
@@ -189,27 +166,6 @@ def test_sample_evaluate(runs, capsys):
     assert row(text, "kl_reference") == [0.0]
 
 
-def test_compare(runs, capsys):
-    base, reward_model = runs / "base", runs / "reward_model"
-    words = ["compare", base, runs / "tuned", "--reward-model", reward_model, "--reference", base, "--n", 32]
-    tuned = said(capsys, "sft", base, *QUICK["sft"], "--lr", 0.01, "--out", runs / "tuned", "--quiet")
-    assert "2 updates" in tuned
-    text = said(capsys, *words)
-    table = language.compare(
-        {str(x): str(x) for x in (base, runs / "tuned")},
-        reward_model=str(reward_model),
-        reference=str(base),
-        n=32,
-    )
-    assert text.split("\n")[0].split() == list(table.columns)
-    for name in table.index:
-        (numbers,) = [line.split()[1:] for line in text.splitlines() if line.startswith(f"{name} ")]
-        assert list(map(float, numbers)) == pytest.approx(table.loc[name].tolist(), abs=6e-4)
-    assert text.count("\n  tell ") == 4
-    assert main(["compare", str(base)]) == 2  # the command for policies
-    assert "must be written by ppobook.train" in capsys.readouterr().err
-
-
 def test_best_of_n(runs, capsys):
     text = said(capsys, "best_of_n", runs / "base", "--n", "1,2,8", "--draws", 16)
     assert "best of n by gold, 16 draws of 4 prompts" in text
@@ -230,15 +186,6 @@ def test_best_of_n(runs, capsys):
 
 
 # ------------------------------------------------------------------------------------ lists and refusals
-
-
-@pytest.mark.parametrize("stage", STAGES)
-def test_the_settings_of_each_stage_are_listed(stage, capsys):
-    text = " ".join(said(capsys, stage, "--list").replace("│", " ").split())
-    for f in fields(SETTINGS[stage]):
-        assert f"{f.name.replace('_', '-')} " in text
-        assert f.metadata["help"] in text
-    assert ("--variant rloo has --baseline leave_one_out" in text) == (stage == "grpo")
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 from gymnasium import spaces
-from some_policies import DISCRETE, Own, policies, roughen, seeded, some_norm, vectors
+from some_policies import DISCRETE, Own, policies, seeded, some_norm, vectors
 from torch.func import functional_call
 
 from ppobook.policies import (
@@ -66,28 +66,6 @@ def test_gradient_of_logp_by_finite_differences(name):
         return functional_call(module, dict(zip(parameters, given, strict=True)), (observations, actions))
 
     assert torch.autograd.gradcheck(logp, tuple(parameters.values()))
-
-
-@pytest.mark.parametrize("name", list(policies()))
-def test_sampling_is_decided_by_its_generator(name):
-    policy, make = policies()[name]
-    observations = make((50,))
-    before = torch.get_rng_state()
-    first, again, other = (policy.sample(observations, seeded(seed))[0] for seed in (0, 0, 1))
-    assert torch.equal(torch.get_rng_state(), before)
-    assert torch.equal(first, again)
-    assert not torch.equal(first, other)
-
-
-def test_bounds_scale_mean_and_standard_deviation():
-    free, boxed = GaussianPolicy(3, 2), GaussianPolicy(3, 2, low=[-2, 0], high=[2, 10])
-    roughen(free)
-    boxed.load_state_dict({**boxed.state_dict(), **dict(free.named_parameters())})
-    observations = torch.randn(5, 3, generator=seeded())
-    mean, std = free.mean_std(observations)
-    boxed_mean, boxed_std = boxed.mean_std(observations)
-    torch.testing.assert_close(boxed_mean, mean * torch.tensor([2.0, 5.0]) + torch.tensor([0.0, 5.0]))
-    torch.testing.assert_close(boxed_std, std * torch.tensor([2.0, 5.0]))
 
 
 def test_in_bounds_is_the_nearest_action_of_the_box():

@@ -6,7 +6,6 @@ import pytest
 from engines import ENGINES
 
 from ppobook.run import checkpoint as checkpoint_module
-from ppobook.run.files import write_synced
 from ppobook.run.interrupts import SIGNALS, Interrupted
 
 
@@ -78,25 +77,6 @@ def test_a_signal_waits_for_the_update_and_saves(engine, unbroken, at_update, tm
     undo()
     assert len(caught.value.run.history) == len(engine.load(folder).history) == 3
     engine.same_run(engine.train(resume=folder), unbroken[engine.name])
-
-
-def test_a_second_ctrl_c_while_the_run_is_saved_changes_nothing(
-    engine, unbroken, at_update, tmp_path, monkeypatch
-):
-    def pressing(path, content):
-        signal.raise_signal(signal.SIGINT)
-        write_synced(path, content)
-
-    def once():
-        monkeypatch.setattr(checkpoint_module, "write_synced", pressing)
-        signal.raise_signal(signal.SIGINT)
-
-    undo = at_update(3, once)
-    with pytest.raises(Interrupted, match=r"^stopped by Ctrl-C after update 3"):
-        engine.new(out=tmp_path / "run")
-    undo()
-    monkeypatch.setattr(checkpoint_module, "write_synced", write_synced)
-    engine.same_run(engine.train(resume=tmp_path / "run"), unbroken[engine.name])
 
 
 # ------------------------------------------------------------------------------------------------- errors
