@@ -171,8 +171,6 @@ def test_a_learner_of_ones_own_trains_and_adds_columns(tmp_path):
     [
         gym.spaces.Discrete(3),
         gym.spaces.MultiDiscrete([3, 2, 4]),
-        gym.spaces.MultiDiscrete([3, 2], start=[0, 1]),
-        gym.spaces.MultiBinary(3),
         gym.spaces.Box(-1, np.array([1, np.inf], np.float32), (2,), np.float32),
     ],
     ids=str,
