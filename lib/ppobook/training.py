@@ -185,7 +185,7 @@ def train(
     num_threads : int, default 1
         Threads of torch. One is the fastest for networks as small as the book's.
     progress : bool, optional
-        Show a progress bar. Default: in a terminal and in a notebook; elsewhere it is written every 15 seconds.
+        Show a progress bar. Default: in a terminal and in a notebook; elsewhere a line every 15 seconds.
     tensorboard : bool
         Also write the history as TensorBoard events, in `out`.
     **settings
