@@ -68,8 +68,7 @@ def evaluate(
     Raises
     ------
     ValueError
-        An unknown environment, a count below 1, an episode of more than 20000 steps, a reward, an observation
-        or an output of the policy that is not finite.
+        An unknown environment, an episode of more than 20000 steps, a number that is not finite.
     """
     episodes = validation.count("episodes", episodes)
     seed = validation.count("seed", seed, low=0)

@@ -2,7 +2,7 @@
 
 Pure functions of tensors, like `ppobook.objectives`. They know nothing of tokens: each completion comes as
 one number, each pair as one entry of every tensor, and the loss is the mean over the entries. Half precision
-is computed in float32.
+is computed in float32. Shapes that differ and coefficients out of range raise ValueError or TypeError.
 
 **The log-probability of a completion** is the *sum* over its tokens, given the prompt:
 
@@ -60,11 +60,6 @@ def bradley_terry_loss(
     -------
     tensor, scalar, in at least float32
 
-    Raises
-    ------
-    ValueError, TypeError
-        Shapes that differ.
-
     References
     ----------
     Bradley and Terry 1952, "Rank analysis of incomplete block designs: I. The method of paired comparisons".
@@ -117,11 +112,6 @@ def dpo_loss(
     loss : tensor, scalar, in at least float32; log 2 where the policy is its reference
     diagnostics : dict of detached scalar tensors
         See the top of this module.
-
-    Raises
-    ------
-    ValueError, TypeError
-        Shapes that differ, a beta that is not a number above 0, a label_smoothing outside [0, 0.5].
 
     References
     ----------
@@ -178,11 +168,6 @@ def ipo_loss(
     diagnostics : dict of detached scalar tensors
         See the top of this module.
 
-    Raises
-    ------
-    ValueError, TypeError
-        As `dpo_loss`.
-
     References
     ----------
     Azar et al. 2023, "A general theoretical paradigm to understand learning from human preferences", equation
@@ -234,11 +219,6 @@ def simpo_loss(
     diagnostics : dict of detached scalar tensors
         See the top of this module. The rewards are those above; margin is their difference, γ not taken off;
         chosen_logp and rejected_logp are sums, as they came in.
-
-    Raises
-    ------
-    ValueError, TypeError
-        Shapes that differ, a beta that is not a number above 0, a gamma that is not a number of at least 0.
 
     References
     ----------
@@ -306,11 +286,6 @@ def kto_loss(
         kind that the batch does not have is NaN, and so is then margin, the difference of the two mean
         rewards. accuracy is the share of completions on their own side of z (ρ = z counts ½). Also kl, which
         is z.
-
-    Raises
-    ------
-    ValueError, TypeError
-        Shapes that differ, a beta that is not a number above 0, a weight that is not a number of at least 0.
 
     References
     ----------

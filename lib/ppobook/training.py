@@ -400,13 +400,10 @@ def _after_update(policy: AnyPolicy, rollout: Rollout, used: Tensor | None) -> d
 
 def _maker(env: Any, asked: dict[str, Any]) -> EnvMaker:
     """The maker of the environments. If it has keyword arguments of its own, they are asked for."""
-    maker = env_maker(env)
-    if not isinstance(env, str):
-        if asked.get("env_kwargs"):
-            raise ValueError(
-                f"env_kwargs must be left out where env is not an id, got {asked['env_kwargs']!r}"
-            )
-        asked["env_kwargs"] = maker.settings
+    if isinstance(env, str):
+        return env_maker(env)
+    maker = env_maker(env, asked.get("env_kwargs"))
+    asked["env_kwargs"] = maker.settings
     return maker
 
 

@@ -195,17 +195,7 @@ def did_you_mean(x: Any, known: Iterable[str], shown: str = "{!r}") -> str:
 
 
 def whole_archive(file: Any) -> None:
-    """Check that a file written by torch.save is undamaged; torch.load itself does not.
-
-    Parameters
-    ----------
-    file : path, or a binary file
-
-    Raises
-    ------
-    ValueError, zipfile.BadZipFile
-        The checksum of an entry does not fit; the file is not an archive.
-    """
+    """Check that a file, or the path of one, is as torch.save wrote it: torch.load checks no checksums."""
     import zipfile
 
     with zipfile.ZipFile(file) as archive:

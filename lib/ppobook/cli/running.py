@@ -83,15 +83,7 @@ NOT_IN_FILES = ("resume", "config", "tensorboard", "quiet", "list")
 def read(
     kind: type[RunOptions], settings: Settings, words: Sequence[str], prog: str, without: Sequence[str] = ()
 ) -> tuple[Any, dict[str, Any]]:
-    """The options of a run, and the settings that the words change.
-
-    Raises
-    ------
-    ValueError
-        A word that is no option, or a value that cannot be read.
-    SystemExit
-        After --help.
-    """
+    """The options of a run, and the settings that the words change; errors as of `parse`."""
     changed, rest = read_settings(settings, words, prog)
     known = [*names_of(kind), *names_of(options_of(settings)), "help"]
     refuse([word for word in rest if word.startswith("--") and name_of(word) not in known], known, prog)

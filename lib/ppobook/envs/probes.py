@@ -161,10 +161,9 @@ def climb(
         Gets the id of an environment, trains on it, and returns two functions of observations [B, 1], a
         float32 tensor: their values, [B] or [B, 1], and the probabilities of the actions, [B, A].
     gamma : float in [0, 1]
-        The learner's discount. With 1, the third rung sees only whether the reward gets there.
+        The learner's discount.
     tolerance : float
-        How far a value, and the probability of the best action from 1, may be off. On the third rung a
-        learner that does not discount is off by 1 − gamma, a critic that knows only the mean by half of it.
+        How far a value, and the probability of the best action from 1, may be off.
 
     Returns
     -------

@@ -38,18 +38,8 @@ def policy_for(
     Box             Box                           `GaussianPolicy`
     ==============  ============================  ========================
 
-    Parameters
-    ----------
-    observation_space, action_space : Gymnasium spaces
-    initial_std : float of at least 1e-6
-        As for `GaussianPolicy`; ignored for discrete actions.
-    hidden, normalizer, network, **more
-        As for `CategoricalPolicy`, which also has `activation` and `seed`. A `TabularPolicy` ignores them.
-
-    Raises
-    ------
-    ValueError
-        Other spaces, boxes with more than one axis, a normalizer or a network for discrete observations.
+    `initial_std` is for a `GaussianPolicy`; a `TabularPolicy` ignores all that is for networks. ValueError
+    for other spaces, boxes with more than one axis, a normalizer or a network for discrete observations.
     """
     n_states, obs_dim = _observation_size(observation_space, network or normalizer)
     given: dict[str, Any] = {"normalizer": normalizer, "network": network, **more}
@@ -98,20 +88,8 @@ def actor_critic_for(
 ) -> tuple[Any, ValueFunction | TabularValue]:
     """A policy and a value function for an environment's spaces, separate or with shared hidden layers.
 
-    A normalizer is the same object in both, shared or not.
-
-    Parameters
-    ----------
-    shared : bool
-        Without effect for tables and with ``hidden=()``, which have no hidden layers.
-    seed : int or torch.Generator
-        For the policy first, then for the value function.
-    **networks
-        `activation` and `normalizer`.
-
-    Returns
-    -------
-    policy, value : modules
+    A normalizer is the same object in both, shared or not. `shared` is without effect for tables and with
+    ``hidden=()``, which have no hidden layers. The seed is for the policy first, then for the value function.
     """
     generator = generator_from(seed)
     spaces_of_one = observation_space, action_space

@@ -63,17 +63,10 @@ class MLP(nn.Module):
 
 
 class SharedTrunk(nn.Module):
-    """A linear head on the hidden layers of another network, whose parameters it shares.
+    """A linear head on all layers but the last of another network, whose parameters it shares.
 
-    The gradients of both networks' losses add up in the shared layers.
-
-    Parameters
-    ----------
-    network : MLP
-        All its layers but the last are shared.
-    outputs : int
-    seed : int or torch.Generator
-        For the head's initial weights, orthogonal with gain 1.
+    The gradients of both networks' losses add up in the shared layers. The head's initial weights are
+    orthogonal with gain 1.
     """
 
     def __init__(self, network: MLP, outputs: int = 1, *, seed: int | torch.Generator = 0) -> None:

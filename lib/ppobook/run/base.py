@@ -48,12 +48,7 @@ class BaseRun:
     def save(self, folder: str | Path) -> Path:
         """Write the run to a new folder, from which `load` and `train(resume=…)` work.
 
-        The run is written as training left it, without changes made since to `history`, `config` or networks.
-
-        Raises
-        ------
-        OSError
-            The folder holds something already, or can't be written.
+        It is written as training left it, without changes made since to `history`, `config` or networks.
         """
         target = RunFolder.at("folder", folder)
         make_new(target)

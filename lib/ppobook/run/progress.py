@@ -15,16 +15,9 @@ from tqdm import tqdm
 class Progress:
     """The progress of a run on stderr, with rate and time left.
 
-    Parameters
-    ----------
-    total, initial : int
-        The count at the end and at the beginning.
-    label, unit : str
-        The name of the run, and of one that is counted, e.g. "step".
-    shown : bool or None
-        True: a bar. None: a bar in a terminal and in a notebook; elsewhere one that is written anew every 15
-        seconds. TQDM_DISABLE=1, for stored notebooks, whose output must not depend on the clock, and False:
-        nothing.
+    `shown` is True for a bar, and None for a bar in a terminal and in a notebook, elsewhere a line every 15
+    seconds. With False, and with TQDM_DISABLE=1, for stored notebooks, whose output must not depend on the
+    clock, there is nothing.
     """
 
     def __init__(self, total: int, initial: int, label: str, unit: str, shown: bool | None) -> None:
@@ -73,14 +66,7 @@ def say(text: str) -> None:
 def events(folder: Path | None, counter: str, position: int) -> Iterator[Callable[[dict[str, float]], None]]:
     """A function that logs a row to TensorBoard; without a folder, one that does nothing.
 
-    Parameters
-    ----------
-    folder : path or None
-        The run's folder.
-    counter : str
-        The column that is TensorBoard's step.
-    position : int
-        The step of the last row that is kept; later events are deleted.
+    `counter` is the column of TensorBoard's step; events after step `position` are deleted.
     """
     if folder is None:
         yield lambda row: None

@@ -19,14 +19,8 @@ class Registry(dict[str, str], Generic[T]):
     imported when it is asked for. A user's class is never imported by the name in a run, since a stranger's
     run could name anything: whoever reads the run passes the class.
 
-    Parameters
-    ----------
-    argument : str
-        The name of the argument that the class is passed as: "algorithm".
-    base : type
-        The class that all of them extend.
-    places : mapping of str to str
-        Name to "module:Class".
+    `argument` is the name of the argument that the class is passed as, `base` the class that all of them
+    extend, and `places` has "module:Class" by name.
     """
 
     def __init__(self, argument: str, base: type[T], places: Mapping[str, str]) -> None:
@@ -50,14 +44,7 @@ class Registry(dict[str, str], Generic[T]):
     def of_run(self, config: Mapping[str, Any], given: Any = None, argument: str | None = None) -> type[T]:
         """The class that a run was trained by; ValueError for another, or a user's that was not passed.
 
-        Parameters
-        ----------
-        config : mapping
-            The run's.
-        given : str or type, optional
-            The class that the user passed; one of the user's own must be. Its module may be another now.
-        argument : str, optional
-            The name of the argument that it was passed as.
+        `given` is what the user passed, as the argument named `argument`. Its module may be another now.
         """
         argument, named = argument or self.argument, config[self.argument]
         own = ":" in named
