@@ -163,14 +163,12 @@ def counted(count: int, noun: str) -> str:
     return f"{count:,} {noun}{'' if count == 1 else 's'}"
 
 
-def choice(name: str, x: Any, known: Iterable[str], others: Mapping[str, str] | None = None) -> str:
-    """x, which must be one of the known names. The error suggests `others[x]`, or close matches."""
+def choice(name: str, x: Any, known: Iterable[str]) -> str:
+    """x, which must be one of the known names. The error suggests close matches."""
     known = list(known)
     if isinstance(x, str) and x in known:
         return str(x)
-    meant = (others or {}).get(str(x))
-    hint = f". Did you mean {meant!r}?" if meant in known else did_you_mean(x, known)
-    raise ValueError(f"{name} must be {one_of(known)}, got {x!r}{hint}")
+    raise ValueError(f"{name} must be {one_of(known)}, got {x!r}{did_you_mean(x, known)}")
 
 
 def each_once(name: str, given: Iterable[str]) -> None:

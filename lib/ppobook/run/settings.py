@@ -13,7 +13,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from ppobook import validation
-from ppobook.run.spellings import OTHER_VALUES, did_you_mean
+from ppobook.run.spellings import did_you_mean
 
 # The arguments of every `train`.
 ARGUMENTS = (
@@ -85,7 +85,7 @@ class Settings:
                 return None
             kind = kinds[0] if len(kinds) == 1 else Any
         if choices is not None:
-            return validation.choice(name, value, choices, OTHER_VALUES)
+            return validation.choice(name, value, choices)
         if kind is bool:
             return validation.flag(name, value)
         if kind is int:

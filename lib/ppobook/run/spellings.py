@@ -40,9 +40,6 @@ OTHER_NAMES = {
     "vf_coef": ("value_coef",),
 }
 
-# Names that other libraries give to the value of a setting.
-OTHER_VALUES = {"sigmoid": "dpo"}
-
 # Where a number cannot be taken over as it is.
 CONVERSIONS = {
     "batch_size": " num_minibatches is a count: num_envs · num_steps / batch_size",
