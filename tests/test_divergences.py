@@ -79,6 +79,26 @@ def test_kl_gaussian_is_the_integral(mean_q, std_q, mean_p, std_p):
     assert found >= 0
 
 
+@settings(deadline=None, max_examples=100)
+@given(seeds, leads, st.integers(1, 4))
+def test_kl_gaussian_adds_up_over_the_last_axis(seed, lead, components):
+    rng = np.random.default_rng(seed)
+    mean_q, mean_p = rng.normal(size=(2, *lead, components))
+    std_q, std_p = rng.uniform(0.2, 3, size=(2, *lead, components))
+    found = kl_gaussian(mean_q, std_q, mean_p, std_p)
+    assert found.shape == lead
+    apart = [
+        kl_gaussian(*(x[..., i : i + 1] for x in (mean_q, std_q, mean_p, std_p))) for i in range(components)
+    ]
+    exactly(found, np.sum(apart, axis=0))
+    by_torch = torch.distributions.kl_divergence(
+        torch.distributions.Normal(torch.tensor(mean_q), torch.tensor(std_q)),
+        torch.distributions.Normal(torch.tensor(mean_p), torch.tensor(std_p)),
+    ).sum(-1)
+    exactly(found, by_torch.numpy())
+    exactly(kl_gaussian(mean_q, std_q, mean_q, std_q), 0.0)
+
+
 def test_kl_gaussian_gradient():
     generator = torch.Generator().manual_seed(0)
     means = torch.randn(2, 3, 2, dtype=torch.float64, generator=generator)

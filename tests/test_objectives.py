@@ -1,5 +1,6 @@
 """The losses against sums written out, entry by entry and case by case, and against finite differences."""
 
+import math
 from functools import partial
 
 import numpy as np
@@ -67,6 +68,17 @@ def test_ppo_loss_is_its_parts_and_says_what_they_were(
     assert ("kl" in found) == (beta is not None)
     if beta is not None:
         agree(found["kl"], case.mean(x["kl"]))
+
+    # What is said of the ratios is a plain mean over the entries that count, whatever the reduction.
+    ratios = [math.exp(y) for y in case.counted(log_ratio)]
+    n, signs = len(ratios), np.sign(case.counted(x["advantages"]))
+    mean = math.fsum(ratios) / n
+    agree(found["ratio_mean"], mean)
+    agree(found["ratio_std"], math.sqrt(math.fsum((r - mean) ** 2 for r in ratios) / n))
+    agree(found["approx_kl"], math.fsum(r - 1 - math.log(r) for r in ratios) / n)
+    agree(found["clip_fraction"], sum(not low <= r <= high for r in ratios) / n)
+    flat = sum((s > 0 and r > high) or (s < 0 and r < low) for r, s in zip(ratios, signs, strict=True))
+    agree(found["flat_fraction"], 0 if beta is not None else flat / n)
 
 
 # --- gradients ------------------------------------------------------------------------------------------

@@ -7,7 +7,7 @@ and the second is p:
 
 In PPO q is the old policy and p the new one; in RLHF q is the policy and p the reference. NumPy in, NumPy
 out; torch in, torch out, with gradients, since a KL is often a penalty that is trained on. Shapes that
-differ, and arrays beside tensors, raise ValueError or TypeError.
+differ, standard deviations of 0, and arrays beside tensors raise ValueError or TypeError.
 """
 
 from __future__ import annotations
@@ -70,6 +70,8 @@ def kl_gaussian(mean_q: ArrayT, std_q: ArrayT, mean_p: ArrayT, std_p: ArrayT) ->
     Kullback 1959, "Information theory and statistics", chapter 9.
     """
     library, mean_q, mean_p = _pair(mean_q=mean_q, mean_p=mean_p)
+    validation.positive("std_q", std_q)
+    validation.positive("std_p", std_p)
     ratio, distance = std_q / std_p, (mean_q - mean_p) / std_p
     # log(σ_q/σ_p) is taken of the ratio whose square stands beside it: the two cancel exactly at σ_q = σ_p.
     return (0.5 * (ratio**2 - 1 + distance**2) - library.log(ratio)).sum(-1)

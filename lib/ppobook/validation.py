@@ -85,6 +85,13 @@ def finite(name: str, x: Any) -> None:
         raise NotFiniteError(f"{name} must be finite, got {_number(x[_first(bad)])} at index {place(bad)}")
 
 
+def positive(name: str, x: Any) -> None:
+    """Check that no entry of x is 0 or below."""
+    bad = x <= 0
+    if bad.any():
+        raise ValueError(f"{name} must be above 0, got {_number(x[_first(bad)])} at index {place(bad)}")
+
+
 def flags(name: str, x: Any, expected: Sequence[int], why: str) -> Any:
     """x, which must hold bool or 0/1 and have the expected shape, as booleans."""
     x = x if is_tensor(x) else np.asarray(x)
