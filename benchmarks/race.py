@@ -33,8 +33,7 @@ from ppobook.experiments.engines import machine
 
 Result = dict[str, Any]
 Results = dict[str, list[tuple[Job, Result]]]
-MEASURES = ("milliseconds", "wall_milliseconds", "peak_mb", "cpu_seconds", "wall_seconds", "steps")
-MEASURES += ("start_up_seconds",)
+MEASURES = ("milliseconds", "peak_mb", "cpu_seconds", "steps", "start_up_seconds")
 
 
 def run(races: Sequence[Race], absent: dict[str, str]) -> Results:

@@ -97,36 +97,18 @@ def rates(steps: int) -> list[Race]:
         goals = {} if goal is None else {(PLAIN, label): goal}
         return Race(f"rate_{name}", f"{algorithm.upper()} on {where}", "race", jobs, SEEDS, goals)
 
-    cartpole, zoo = "CartPole-v1", settings.ZOO_PPO
-    lander, hopper = "LunarLander-v3", "Hopper-v5"
+    cartpole, lander, hopper = "CartPole-v1", "LunarLander-v3", "Hopper-v5"
+    zoo, at_zoos, s = settings.ZOO_PPO, "at RL-Zoo's settings", settings
     return [
-        race(
-            "zoo", "CartPole at RL-Zoo's settings", cartpole, settings.EQUAL_ZOO, sb3, zoo[cartpole], goal=1.5
-        ),
-        race("sb3", "CartPole at SB3's defaults", cartpole, settings.EQUAL_SB3, sb3, {}, goal=1.5),
-        race(
-            "cleanrl",
-            "CartPole at CleanRL's defaults",
-            cartpole,
-            settings.EQUAL_CLEANRL,
-            cleanrl,
-            {},
-            goal=2.5,
-        ),
-        race(
-            "hopper",
-            f"{hopper} at RL-Zoo's settings",
-            hopper,
-            settings.EQUAL_HOPPER,
-            sb3,
-            zoo[hopper],
-            total=8_192,
-        ),
+        race("zoo", f"CartPole {at_zoos}", cartpole, s.EQUAL_ZOO, sb3, zoo[cartpole], goal=1.5),
+        race("sb3", "CartPole at SB3's defaults", cartpole, s.EQUAL_SB3, sb3, {}, goal=1.5),
+        race("cleanrl", "CartPole at CleanRL's defaults", cartpole, s.EQUAL_CLEANRL, cleanrl, {}, goal=2.5),
+        race("hopper", f"{hopper} {at_zoos}", hopper, s.EQUAL_HOPPER, sb3, zoo[hopper], total=8_192),
         race(
             "lunar_lander",
-            f"{lander} at RL-Zoo's settings",
+            f"{lander} {at_zoos}",
             lander,
-            settings.EQUAL_LUNAR_LANDER,
+            s.EQUAL_LUNAR_LANDER,
             sb3,
             zoo[lander],
             total=16_384,
@@ -135,7 +117,7 @@ def rates(steps: int) -> list[Race]:
             "trpo",
             "CartPole at sb3-contrib's defaults",
             cartpole,
-            settings.EQUAL_TRPO,
+            s.EQUAL_TRPO,
             sb3,
             {},
             total=16_384,

@@ -28,14 +28,13 @@ class Ratio:
     ratio: float
     low: float
     high: float
-    seeds: int
 
 
 def of_pairs(first: Sequence[float], second: Sequence[float]) -> Ratio:
     """Return the geometric mean of first / second, pair by pair."""
     logs = np.log(np.asarray(first, float) / np.asarray(second, float))
     low, high = _interval((logs,), np.mean)
-    return Ratio(math.exp(logs.mean()), math.exp(low), math.exp(high), len(logs))
+    return Ratio(math.exp(logs.mean()), math.exp(low), math.exp(high))
 
 
 def of_medians(first: Sequence[float], second: Sequence[float]) -> Ratio:
@@ -47,7 +46,7 @@ def of_medians(first: Sequence[float], second: Sequence[float]) -> Ratio:
 
     low, high = _interval(samples, log_ratio)
     ends = (_readable(x) for x in (float(log_ratio(*samples)), low, high))
-    return Ratio(*ends, min(len(first), len(second)))
+    return Ratio(*ends)
 
 
 def _readable(log_ratio: float) -> float:

@@ -108,7 +108,9 @@ PEER_FILES: dict[str, dict[str, Any]] = {
 
 # The same settings in three spellings. SB3 weighs the whole squared error of the critic where we and CleanRL
 # weigh half of it, and its clip falls to 0, which ours may only come near to.
-EQUAL_ZOO = {
+# Where nothing else is said, SB3, CleanRL and the papers agree.
+_COMMON = {"gamma": 0.99, "lam": 0.95, "lr": 3e-4, "clip_eps": 0.2, "max_grad_norm": 0.5, "entropy_coef": 0.0}
+EQUAL_ZOO = _COMMON | {
     "num_envs": 8,
     "num_steps": 32,
     "num_minibatches": 1,
@@ -117,21 +119,17 @@ EQUAL_ZOO = {
     "lam": 0.8,
     "lr": 1e-3,
     "lr_final": 0.0,
-    "clip_eps": 0.2,
     "clip_eps_final": 1e-6,
-    "entropy_coef": 0.0,
     "value_coef": 1.0,
 }
-EQUAL_SB3 = {
+EQUAL_SB3 = _COMMON | {
     "num_envs": 1,
     "num_steps": 2048,
     "num_minibatches": 32,
     "epochs": 10,
-    "lr": 3e-4,
-    "entropy_coef": 0.0,
     "value_coef": 1.0,
 }
-EQUAL_CLEANRL = {
+EQUAL_CLEANRL = _COMMON | {
     "num_envs": 4,
     "num_steps": 128,
     "num_minibatches": 4,
@@ -142,7 +140,7 @@ EQUAL_CLEANRL = {
     "entropy_coef": 0.01,
     "value_coef": 0.5,
 }
-EQUAL_LUNAR_LANDER = {
+EQUAL_LUNAR_LANDER = _COMMON | {
     "num_envs": 16,
     "num_steps": 1024,
     "num_minibatches": 256,
@@ -152,7 +150,7 @@ EQUAL_LUNAR_LANDER = {
     "entropy_coef": 0.01,
     "value_coef": 1.0,
 }
-EQUAL_HOPPER = {
+EQUAL_HOPPER = _COMMON | {
     "num_envs": 1,
     "num_steps": 512,
     "num_minibatches": 16,
@@ -168,11 +166,6 @@ EQUAL_HOPPER = {
     "normalize_observations": True,
     "normalize_rewards": True,
 }
-# Where nothing was said above, SB3, CleanRL and the papers agree.
-_COMMON = {"gamma": 0.99, "lam": 0.95, "lr": 3e-4, "clip_eps": 0.2, "max_grad_norm": 0.5}
-for _equal in (EQUAL_ZOO, EQUAL_SB3, EQUAL_CLEANRL, EQUAL_LUNAR_LANDER, EQUAL_HOPPER):
-    _equal.update({name: value for name, value in _COMMON.items() if name not in _equal})
-
 # sb3-contrib's defaults in our spelling; its critic takes minibatches of 128, ten times through the batch.
 EQUAL_TRPO = {
     "num_envs": 1,

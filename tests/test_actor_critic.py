@@ -11,7 +11,6 @@ from bands import seeds
 from ppobook import actor_critic, load, ppo, train, trpo
 from ppobook.envs import make_env
 from ppobook.evaluation import evaluate
-from ppobook.fast import FASTER
 from ppobook.policies import CategoricalPolicy
 from ppobook.ppo import PPO
 from ppobook.rollouts import Collector
@@ -47,48 +46,6 @@ def bits(*modules):
     return torch.cat([p.detach().reshape(-1) for module in modules for p in module.parameters()])
 
 
-# -------------------------------------------------------------------------------------------- advantages
-
-
-@LEARNERS
-def test_advantages_are_those_of_a_slow_walk_through_the_rollout(kind):
-    """Every step's TD errors summed forwards, episode by episode, the critic being asked state by state."""
-    one, collector = learner(kind, "Pendulum-v1", num_steps=150, gamma=0.9, lam=0.8)
-    collector.collect(120)  # so that two episodes are truncated in the next, and two stay unfinished
-    rollout = one.collect(collector)
-    assert rollout.truncated.any()
-    assert len(rollout.final_observations) == 2
-    rollout.terminated[0, [5, 70]] = True  # which Pendulum never is
-    found, returns, values = one.advantages(rollout)
-    ends = iter(rollout.final_observations)
-    n, t = rollout.rewards.shape
-    with torch.no_grad():
-        for i in range(n):
-            deltas, last = [], []
-            for k in range(t):
-                over, cut = bool(rollout.terminated[i, k]), bool(rollout.truncated[i, k])
-                if cut and not over:
-                    following = next(ends)
-                elif k == t - 1:
-                    following = rollout.last_observations[i]
-                else:
-                    following = rollout.observations[i, k + 1]
-                after = 0.0 if over else one.value(following).item()
-                before = one.value(rollout.observations[i, k]).item()
-                assert values[i, k].item() == pytest.approx(before, rel=1e-5, abs=1e-6)
-                deltas.append(rollout.rewards[i, k].item() + 0.9 * after - before)
-                last.append(over or cut)
-            for k in range(t):
-                total, weight = 0.0, 1.0
-                for j in range(k, t):
-                    total += weight * deltas[j]
-                    weight *= 0.9 * 0.8
-                    if last[j]:
-                        break
-                assert found[i, k].item() == pytest.approx(total, rel=1e-4, abs=1e-4)
-    torch.testing.assert_close(returns, found + values)
-
-
 # ----------------------------------------------------------------------------------------------- metrics
 
 
@@ -103,15 +60,6 @@ def test_kl_and_entropy_are_of_the_policy_after_the_update(kind):
         assert metrics["approx_kl"] == pytest.approx(kl, rel=1e-3, abs=1e-7)
         entropy = one.policy.entropy(rollout.observations).mean().item()
         assert metrics["entropy"] == pytest.approx(entropy)
-
-
-@LEARNERS
-def test_returns_so_far_are_reset_with_the_environments(kind):
-    one, collector = learner(kind, normalize_rewards=True, num_steps=8)
-    one.advantages(one.collect(collector))
-    assert (one.reward_scale.returns != 0).any()
-    one.reset_episodes()
-    assert (one.reward_scale.returns == 0).all()
 
 
 # ------------------------------------------------------------------------------------------------- a run
@@ -174,11 +122,6 @@ def test_a_run_calls_what_chapters_print_unless_it_is_to_be_fast(kind, printed, 
     calls.clear()
     run(kind.algorithm, fast=True)
     assert not {"loss", "ppo_loss", "critic_step"} & set(calls)
-
-
-def test_a_subclass_of_ones_own_is_not_replaced():
-    assert run(own(PPO, loss=PPO.loss), fast=True).config["algorithm"].endswith(":Mine")
-    assert set(FASTER) == {PPO, TRPO}
 
 
 @LEARNERS

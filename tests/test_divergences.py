@@ -56,11 +56,6 @@ def test_impossible_actions():
     assert logits_q.grad[2] == logits_p.grad[2] == 0
 
 
-def test_extreme_logits_do_not_overflow():
-    exactly(kl_categorical(np.array([1e4, 0.0]), np.array([0.0, 0.0])), np.log(2))
-    exactly(kl_categorical(np.array([0.0, 0.0]), np.array([1e4, 0.0])), 5e3 - np.log(2))
-
-
 def test_kl_categorical_gradient():
     generator = torch.Generator().manual_seed(0)
     logits_q, logits_p = torch.randn(2, 3, 4, dtype=torch.float64, generator=generator).unbind()
@@ -113,15 +108,6 @@ def test_kl_gaussian_gradient():
 
 
 # --- estimators -----------------------------------------------------------------------------------------
-
-
-def test_estimators_by_their_formulas():
-    logp_q, logp_p = np.random.default_rng(0).normal(size=(2, 3, 4))
-    r = np.exp(logp_p) / np.exp(logp_q)
-    exactly(k1(logp_q, logp_p), -np.log(r))
-    exactly(k2(logp_q, logp_p), 0.5 * np.log(r) ** 2)
-    exactly(k3(logp_q, logp_p), (r - 1) - np.log(r))
-    assert (k3(logp_q, logp_p) >= 0).all()
 
 
 @settings(deadline=None, max_examples=100)

@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 import torch
 from gymnasium import spaces
-from scipy import stats
 
 from ppobook.envs import chain, make_env
 from ppobook.evaluation import aggregate, evaluate
@@ -93,36 +92,6 @@ def test_returns_in_a_known_world_are_its_objective():
     assert best > exact + 0.1
 
 
-def test_an_endless_episode_is_refused(monkeypatch):
-    monkeypatch.setattr("ppobook.evaluation._MOST_STEPS", 100)
-    with pytest.raises(ValueError, match=r"env must have episodes that end, got .* 100 steps.*TimeLimit"):
-        evaluate(CategoricalPolicy(1, 2), "test_evaluation/Endless-v0", 2)
-    limit = {"env_kwargs": {"max_episode_steps": 30}}
-    assert evaluate(CategoricalPolicy(1, 2), "test_evaluation/Endless-v0", 2, **limit)[
-        "lengths"
-    ].tolist() == [30, 30]
-
-
-class Run:
-    policy = CategoricalPolicy(4, 2)
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        ({"episodes": 0}, "episodes must be an integer of at least 1, got 0"),
-        ({"env": "CartPole-v9"}, "Did you mean 'CartPole-v1'"),
-        (
-            {"env": gym.make_vec("CartPole-v1", 2)},
-            "envs must have the autoreset mode SAME_STEP",
-        ),
-    ],
-)
-def test_bad_input_to_evaluate(arguments, message):
-    with pytest.raises((ValueError, TypeError), match=message):
-        evaluate(**{"policy": Run.policy, "env": "CartPole-v1", **arguments})
-
-
 # ------------------------------------------------------------------------------------------------ over seeds
 
 
@@ -143,26 +112,6 @@ def test_bootstrap_against_every_resample():
     found = aggregate(values, interval="bootstrap", level=0.8, resamples=20_000)
     assert found.low == pytest.approx(means[2], abs=1e-9)
     assert found.high == pytest.approx(means[23], abs=1e-9)
-
-
-@pytest.mark.parametrize("n", [2, 3, 4, 5, 8, 11, 20])
-def test_interquartile_mean_against_scipy(n):
-    values = np.random.default_rng(n).normal(size=(n, 3))
-    found = aggregate(values, statistic="iqm", resamples=500)
-    np.testing.assert_allclose(found.estimate, stats.trim_mean(values, 0.25))
-    assert (found.low <= found.estimate).all()
-    assert (found.estimate <= found.high).all()
-
-
-def test_how_often_an_interval_covers_the_truth():
-    rng = np.random.default_rng(2)
-    samples = rng.normal(size=(5, 2000))  # five seeds, 2000 times over
-    covers = {}
-    for interval in ("t", "bootstrap"):
-        found = aggregate(samples, interval=interval, resamples=400)
-        covers[interval] = np.mean((found.low <= 0) & (found.high >= 0))
-    assert covers["t"] == pytest.approx(0.95, abs=0.02)
-    assert covers["bootstrap"] == pytest.approx(0.84, abs=0.03)
 
 
 def test_aggregate_is_seeded_and_keeps_the_shape_of_a_seeds_values():

@@ -137,32 +137,6 @@ def test_a_loss_of_many_is_the_mean_of_losses_of_one(loss, names, reduction):
         agree(loss(*case(*names), **case.how), case.mean(entries))
 
 
-@pytest.mark.parametrize("beta", [None, 0.7])
-def test_gradients_of_ppo_loss_by_finite_differences(beta):
-    case = Case(3, (3, 4), "sequence", masked=True)
-    names = ("logp", "old_logp", "advantages", "values", "returns", "entropy", "old_values", "kl")
-    x = {name: y.nan_to_num_(0.1) for name, y in zip(names, case(*names), strict=True)}
-    weights = [name for name in ("logp", "values", "entropy", "kl") if name != "kl" or beta is not None]
-
-    def scalar(*xs):
-        arguments = x | dict(zip(weights, xs, strict=True))
-        if beta is None:
-            arguments.pop("kl")
-        loss, _ = ppo_loss(
-            **arguments,
-            clip_eps=0.2,
-            clip_eps_high=0.28,
-            value_coef=0.5,
-            entropy_coef=0.01,
-            value_clip_eps=0.3,
-            beta=beta,
-            **case.how,
-        )
-        return loss
-
-    assert torch.autograd.gradcheck(scalar, tuple(x[name].clone().requires_grad_() for name in weights))
-
-
 @pytest.mark.parametrize(**named(LOSSES))
 def test_data_is_detached(loss, names):
     case = Case(0, (5,), "token", masked=False)
@@ -175,31 +149,6 @@ def test_data_is_detached(loss, names):
 
 
 # --- the policy gradient --------------------------------------------------------------------------------
-
-
-def test_its_gradient_is_the_policy_gradient():
-    """Every action of a bandit once, weighted with its probability: minus the exact gradient of E[reward]."""
-    logits = torch.tensor([0.2, -0.4, 1.0], dtype=torch.float64, requires_grad=True)
-    reward = torch.tensor([3.0, -1.0, 0.5], dtype=torch.float64)
-    (exact,) = torch.autograd.grad(logits.softmax(0) @ reward, logits)
-    for baseline in (0.0, 10.0):
-        weights = logits.softmax(0).detach() * (reward - baseline)
-        loss = policy_gradient_loss(logits.log_softmax(0), weights, reduction="constant", denominator=1.0)
-        (found,) = torch.autograd.grad(loss, logits)
-        torch.testing.assert_close(found, -exact, rtol=1e-9, atol=1e-9)
-
-
-def test_reductions_differ_where_sequences_do():
-    """Two sequences of 1 and 3 tokens, all with loss 1 and 0: by token 1/4, by sequence 1/2."""
-    logp = torch.tensor([[-1.0, -9.0, -9.0], [0.0, 0.0, 0.0]])
-    mask = torch.tensor([[1, 0, 0], [1, 1, 1]])
-    by = {
-        reduction: policy_gradient_loss(
-            logp, torch.ones(2, 3), mask=mask, reduction=reduction, denominator=denominator
-        ).item()
-        for reduction, denominator in [("token", None), ("sequence", None), ("constant", 10)]
-    }
-    assert by == pytest.approx({"token": 0.25, "sequence": 0.5, "constant": 0.1})
 
 
 @pytest.mark.parametrize("reduction", ["token", "sequence", "constant"])

@@ -1,19 +1,16 @@
 """PPO: its update against slow and independent definitions; `test_actor_critic.py` has what TRPO shares."""
 
-import dataclasses
 import math
 
 import numpy as np
 import pytest
 import switches  # noqa: F401
 import torch
-from bands import seeds
 
 from ppobook import load, train
 from ppobook.envs import make_env
 from ppobook.fast import FastPPO
 from ppobook.ppo import PPO
-from ppobook.presets import PRESETS
 from ppobook.rollouts import Collector
 from ppobook.settings import PPOSettings
 
@@ -28,26 +25,6 @@ def learner(env: str = "CartPole-v1", seed: int = 0, fast: bool = False, **setti
 
 
 # --------------------------------------------------------------------------------------------- the update
-
-
-def test_the_defaults_are_those_of_the_paper_and_the_code_that_made_it_known():
-    found = dataclasses.asdict(PPOSettings())
-    expected = {
-        "clip_eps": 0.2,
-        "lr": 3e-4,
-        "epochs": 10,
-        "num_minibatches": 32,
-        "gamma": 0.99,
-        "lam": 0.95,
-        "entropy_coef": 0.01,
-        "value_coef": 0.5,
-        "max_grad_norm": 0.5,
-        "num_steps": 2048,
-        "num_envs": 8,
-        "adam_eps": 1e-5,
-    }
-    assert {name: found[name] for name in expected} == expected
-    assert found["num_envs"] * found["num_steps"] / found["num_minibatches"] == 512
 
 
 def test_metrics_are_means_over_all_epochs_and_not_the_last():
@@ -104,33 +81,6 @@ def test_beta_follows_the_exact_kl_of_the_update():
         assert then == pytest.approx(now * factor)
 
 
-def test_advantages_are_normalized_where_the_setting_says():
-    seen = {}
-    for where in ("minibatch", "batch", "none"):
-        one, collector = learner(normalize_advantages=where, epochs=1)
-        parts = []
-        one.gradient_step = lambda minibatch, parts=parts: (
-            parts.append(minibatch.advantages)
-            or {
-                "approx_kl": 0.0,
-                "grad_norm": 0.0,
-            }
-        )
-        rollout = one.collect(collector)
-        raw = one.advantages(rollout)[0]
-        one.update(rollout)
-        seen[where] = parts, raw
-    for part in seen["minibatch"][0]:
-        assert part.mean().item() == pytest.approx(0, abs=1e-5)
-        assert part.std(unbiased=False).item() == pytest.approx(1, rel=1e-4)
-    whole = torch.cat(seen["batch"][0])
-    assert whole.mean().item() == pytest.approx(0, abs=1e-5)
-    assert whole.std(unbiased=False).item() == pytest.approx(1, rel=1e-4)
-    assert abs(seen["batch"][0][0].mean().item()) > 1e-3
-    parts, raw = seen["none"]
-    assert torch.equal(torch.cat(parts).sort().values, raw.flatten().sort().values)
-
-
 def test_schedules_run_in_a_straight_line_to_their_ends():
     run = train(
         "ppo",
@@ -176,7 +126,7 @@ def test_the_ratio_begins_at_one_although_statistics_move(fast):
         {"value_clip_eps": 0.2},
         {"clip_eps_high": 0.28},
         {"shared_trunk": True, "value_clip_eps": 0.2},
-        {"activation": "gelu"},
+        {"activation": "relu"},
         {"normalize_rewards": True},
         {"max_grad_norm": None},
         {"num_minibatches": 3},
@@ -193,23 +143,7 @@ def test_every_variant_trains_and_stays_finite(env, settings):
     assert np.isfinite(metrics.to_numpy(float)).all(), metrics.T
 
 
-@pytest.mark.learning
-def test_states_are_learned_in_tables_too(band):
-    given = {**SMALL, "env": "ppobook/Chain-v0", "total_steps": 3000, "lr": 0.05, "progress": False}
-    del given["hidden"]  # a table has none
-    returns = [train("ppo", **given, seed=seed).history["return_mean"] for seed in seeds(3)]
-    band([x.iloc[-5:].mean() for x in returns], at_least=0.8)  # settled: 1.00, 0.004; 0.44 at first
-
-
 # --------------------------------------------------------------------------------------------- bad input
-
-
-@pytest.mark.parametrize("fast", [True, False])
-@pytest.mark.parametrize("name", ["value_coef", "entropy_coef"])
-def test_a_loss_that_is_not_finite_is_refused(name, fast):
-    given = {**SMALL, name: 1e30, "fast": fast, "progress": False}
-    with np.errstate(over="ignore"), pytest.raises(FloatingPointError, match="must be finite, got"):
-        train("ppo", env="CartPole-v1", total_steps=64, **given)
 
 
 class Fails(PPO):
@@ -249,12 +183,6 @@ def test_a_loss_of_ones_own_can_read_the_old_policy_if_the_class_says_so():
 
     settings = {"env": "CartPole-v1", "total_steps": 128, "progress": False, **SMALL, "lr": 1e-2}
     assert (train(Pulled, **settings).history["pull"] > 1e-6).all()
-
-
-def test_presets_are_settings_of_environments():
-    for env, preset in PRESETS["ppo"].items():
-        made = PPOSettings.make("ppo", {}, preset)
-        assert made.num_minibatches <= made.num_envs * made.num_steps, env
 
 
 def test_a_run_from_a_machine_with_an_accelerator_is_loaded_and_resumed_here(tmp_path):

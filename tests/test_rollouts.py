@@ -8,7 +8,6 @@ import pytest
 import torch
 from clocks import Clock, Script, clocks, same
 from gymnasium import spaces
-from gymnasium.vector import AutoresetMode, SyncVectorEnv
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -34,15 +33,6 @@ class Plain:
             setattr(self, name, getattr(policy, name))
 
 
-def test_a_vector_environment_that_reuses_its_array():
-    def rollout(copy):
-        makers = [lambda: Clock(6)] * 3
-        envs = SyncVectorEnv(makers, autoreset_mode=AutoresetMode.SAME_STEP, copy=copy)
-        return Collector(envs, CategoricalPolicy(3, 3), seed=0).collect(20)
-
-    same(rollout(copy=False), rollout(copy=True))
-
-
 def test_sampled_actions_are_stored_and_environments_get_those_in_bounds():
     envs = make_env("rollouts/Recorder-v0", 2, seed=0)
     policy = GaussianPolicy(2, 2, low=envs.single_action_space.low, high=envs.single_action_space.high)
@@ -50,14 +40,6 @@ def test_sampled_actions_are_stored_and_environments_get_those_in_bounds():
     given = torch.tensor(np.array([env.unwrapped.given for env in envs.envs]))
     assert (actions != given).any()
     torch.testing.assert_close(given, policy.in_bounds(actions))
-
-
-def test_returns_of_episodes_that_span_rollouts():
-    collector = clocks(3, length=7)
-    parts = [collector.collect(5) for _ in range(6)]
-    assert [len(part.episode_returns) for part in parts] == [0, 3, 3, 0, 3, 3]
-    assert np.concatenate([part.episode_returns for part in parts]).tolist() == [28.0] * 12
-    assert np.concatenate([part.episode_lengths for part in parts]).tolist() == [7] * 12
 
 
 def test_joined_parts_are_one_rollout():
@@ -197,38 +179,6 @@ def test_plain_and_fast_forms_collect_the_same_rollouts(make):
     # They draw the same random numbers.
     for one in (plain, other):
         assert torch.equal(fast.generator.get_state(), one.generator.get_state())
-
-
-@pytest.mark.parametrize(
-    "space",
-    [
-        spaces.MultiDiscrete([2, 3, 4]),
-        spaces.MultiDiscrete([[3], [2]], start=[[5], [-1]]),
-        spaces.MultiBinary(3),
-    ],
-)
-def test_several_discrete_actions_at_once(space):
-    envs = make_env("rollouts/Recorder-v0", 2, seed=0, action_space=space)
-    policy = policy_for(envs.single_observation_space, envs.single_action_space)
-    rollout = Collector(envs, policy, seed=0).collect(40)
-    assert rollout.actions.shape == (2, 40, len(policy.nvec))
-    assert rollout.actions.dtype == torch.int64
-    given = np.array([env.unwrapped.given for env in envs.envs]).reshape(2, 40, -1)
-    start = getattr(space, "start", np.zeros(1)).ravel()
-    np.testing.assert_array_equal(given, rollout.actions.numpy() + start)
-    assert (rollout.actions.flatten(0, 1).amax(0) == torch.tensor(policy.nvec) - 1).all()
-    torch.testing.assert_close(rollout.logp, policy.logp(rollout.observations, rollout.actions).detach())
-
-
-def test_seeds_reproduce_and_differ():
-    def rollout(seed):
-        return Collector(make_env("CartPole-v1", 4), CategoricalPolicy(4, 2), seed=seed).collect(30)
-
-    same(rollout(1), rollout(1))
-    one, other = rollout(1), rollout(2)
-    first = torch.cat([one.observations[:, 0], other.observations[:, 0]])
-    assert len(first.unique(dim=0)) == 8  # neither do sub-environments share a seed, nor runs 1 and 2
-    assert (one.actions != other.actions).any()
 
 
 def not_finite(attribute, **settings):

@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 from played_rollouts import ACTIONS, BOX, played
 from torch.nn.utils import parameters_to_vector
 
-from ppobook import train
 from ppobook.batches import Batch
 from ppobook.divergences import kl_categorical, kl_gaussian
 from ppobook.policies import (
@@ -41,26 +40,6 @@ def test_conjugate_gradient_solves(seed, n):
     a, b = spd(rng, n), torch.as_tensor(rng.normal(size=n))
     x = conjugate_gradient(lambda v: a @ v, b, iterations=3 * n, tolerance=1e-14)
     torch.testing.assert_close(x, torch.linalg.solve(a, b), rtol=1e-9, atol=1e-9)
-
-
-@pytest.mark.parametrize("seed", range(4))
-def test_each_iteration_is_the_best_of_its_krylov_space(seed):
-    """After k steps x minimises ½ xᵀAx − bᵀx over the span of b, Ab, …, Aᵏ⁻¹b: so least squares says too."""
-    rng = np.random.default_rng(seed)
-    a, b = spd(rng, 8), torch.as_tensor(rng.normal(size=8))
-    for k in range(1, 5):
-        basis = torch.stack([torch.linalg.matrix_power(a, i) @ b for i in range(k)], dim=1)
-        basis, _ = torch.linalg.qr(basis)
-        best = basis @ torch.linalg.solve(basis.T @ a @ basis, basis.T @ b)
-        found = conjugate_gradient(lambda v: a @ v, b, iterations=k)
-        torch.testing.assert_close(found, best, rtol=1e-8, atol=1e-8)
-
-
-def test_nothing_is_asked_for_no_right_hand_side():
-    def matvec(v):
-        raise AssertionError
-
-    assert (conjugate_gradient(matvec, torch.zeros(3)) == 0).all()
 
 
 # -------------------------------------------------------------------------------------------- the Fisher
@@ -306,35 +285,3 @@ def test_a_failed_search_leaves_the_policy_untouched_and_is_in_the_history(why):
         assert metrics["line_search_steps"] == made.settings.line_search_steps
         assert metrics["approx_kl"] == pytest.approx(0, abs=1e-6)
     assert failed >= 1
-
-
-@pytest.mark.parametrize("normalized", [True, False])
-def test_advantages_are_normalized_over_the_batch(normalized):
-    made = TRPO(BOX, ACTIONS["discrete"], TRPOSettings(normalize_advantages=normalized, hidden=(8,)))
-    seen, improve = [], made.improve
-    made.improve = lambda batch: seen.append(batch.advantages) or improve(batch)
-    rollout = played(made)
-    raw = made.advantages(rollout)[0].T.flatten()
-    made.update(rollout)
-    expected = (raw - raw.mean()) / raw.std(correction=0) if normalized else raw
-    torch.testing.assert_close(seen[0], expected, rtol=1e-4, atol=1e-5)
-
-
-# --------------------------------------------------------------------------------------------- bad input
-
-
-def training(**settings):
-    return lambda: train("trpo", env="ppobook/Chain-v0", total_steps=64, **settings)
-
-
-@pytest.mark.parametrize(
-    ("call", "message"),
-    [
-        (training(max_kl=0.0), "max_kl must be a number above 0, got 0"),
-        (training(clip_eps=0.2), "clip_eps"),
-        (training(value_minibatches=9, num_envs=2, num_steps=4), "count must be at most 8, .*, got 9"),
-    ],
-)
-def test_bad_input_is_refused(call, message):
-    with pytest.raises((ValueError, TypeError), match=message):
-        call()

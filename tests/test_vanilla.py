@@ -7,9 +7,8 @@ import pytest
 import torch
 from gymnasium import spaces
 
-from ppobook import train
 from ppobook.envs import chain
-from ppobook.episodes import collect_episodes, episode_starts, whole_episodes
+from ppobook.episodes import episode_starts, whole_episodes
 from ppobook.rollouts import Rollout
 from ppobook.settings import VanillaSettings
 from ppobook.vanilla import Vanilla
@@ -195,37 +194,6 @@ def test_which_steps_belong_to_whole_episodes(seed):
                 counts = counts and start < at_least
 
 
-def test_whole_episodes_do_not_favour_short_ones():
-    """A batch's lengths against the exact mean; and what leaving out the unfinished episodes would do.
-
-    The mean over many batches of Σ length over the mean of the number of episodes: by Wald's identity 1
-    batch is as good as another. Episodes that happen to be over after a fixed number of steps are too
-    short, and by a lot.
-    """
-    from ppobook.envs import make_env
-    from ppobook.rollouts import Collector
-
-    kwargs = {"length": 9, "slip": 0.0}
-    mdp = chain(**kwargs, gamma=1.0)
-    uniform = np.full((mdp.n_states, 2), 0.5)
-    exact = mdp.state_occupancy(uniform).sum()  # 25 steps from the middle of 9
-    made = learner(mdp, np.zeros((mdp.n_states, 2)), baseline="none")
-    envs = make_env("ppobook/Chain-v0", 8, 0, **kwargs)
-    collector = Collector(envs, made.policy, seed=0)
-    whole, naive = [], []
-    for _ in range(60):
-        rollout = collect_episodes(collector, 30)
-        used = whole_episodes(rollout, 30)
-        ended = rollout.terminated | rollout.truncated
-        whole.append((used.sum().item(), (used & ended).sum().item()))
-        early = ended[:, :30]
-        complete = torch.where(early.any(1), early.shape[1] - early.int().flip(1).argmax(1), 0)
-        naive.append((complete.sum().item(), early.sum().item()))
-    (steps, episodes), (naive_steps, naive_episodes) = np.sum(whole, 0), np.sum(naive, 0)
-    assert steps / episodes == pytest.approx(exact, rel=0.1)
-    assert naive_steps / naive_episodes < 0.6 * exact
-
-
 # ----------------------------------------------------------------------------------------- learning
 
 
@@ -242,17 +210,3 @@ def test_an_entropy_bonus_keeps_a_policy_random():
         entropies.append(made.policy.entropy(rollout.observations).mean().item())
     assert entropies[0] < np.log(world.n_actions) - 0.05
     assert entropies[1] == pytest.approx(np.log(world.n_actions), abs=0.01)
-
-
-def test_an_endless_world_without_a_critic_is_refused(monkeypatch):
-    monkeypatch.setattr("ppobook.episodes._MOST_STEPS", 200)
-    with pytest.raises(ValueError, match='baseline="value"'):
-        train(
-            "vanilla",
-            env="ppobook/Chain-v0",
-            baseline="none",
-            env_kwargs={"length": 301, "slip": 0.5},
-            num_envs=2,
-            num_steps=16,
-            total_steps=64,
-        )

@@ -37,15 +37,6 @@ CHANGES = {
 }
 
 
-def patched(source: str) -> str:
-    """The file with its two lines changed; each must stand in it exactly once."""
-    for before, after in CHANGES.items():
-        if source.count(before) != 1:
-            raise ValueError(f"{before.strip()!r} must stand once in the file, got {source.count(before)}")
-        source = source.replace(before, after)
-    return source
-
-
 class Writer:
     """In place of TensorBoard's: keeps nothing, and calls `after_update` when an update has been logged."""
 
@@ -79,7 +70,8 @@ def run(job: dict[str, Any]) -> dict[str, Any]:
     tensorboard = types.ModuleType("torch.utils.tensorboard")
     tensorboard.SummaryWriter = Writer  # type: ignore[attr-defined]
     sys.modules[tensorboard.__name__] = tensorboard
-    source = patched(Path(os.environ["PEER_FILES"], "cleanrl", "ppo.py").read_text(encoding="utf-8"))
+    file = Path(os.environ["PEER_FILES"], "cleanrl", "ppo.py")
+    source = common.patched(file.read_text(encoding="utf-8"), CHANGES)
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "ppo.py"
         file.write_text(source, encoding="utf-8")

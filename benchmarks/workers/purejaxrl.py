@@ -49,22 +49,13 @@ LAST_LINE = "            return runner_state, metric\n"
 WITH_PARAMETERS = '            return runner_state, {**metric, "params": train_state.params}\n'
 
 
-def patched(source: str, changes: dict[str, str]) -> str:
-    """The source with these lines changed; each must stand in it exactly once."""
-    for before, after in changes.items():
-        if source.count(before) != 1:
-            raise ValueError(f"{before.strip()!r} must stand once in the file, got {source.count(before)}")
-        source = source.replace(before, after)
-    return source
-
-
 def module(folder: Path, *, keep_parameters: bool) -> Any:
     """PureJaxRL's ppo module from a checkout's folder `purejaxrl`."""
     place = Path(tempfile.mkdtemp())
-    wrappers = patched((folder / "wrappers.py").read_text(), dict.fromkeys(NOT_NEEDED, ""))
+    wrappers = common.patched((folder / "wrappers.py").read_text(), dict.fromkeys(NOT_NEEDED, ""))
     (place / "wrappers.py").write_text(wrappers)
     changes = {LAST_LINE: WITH_PARAMETERS} if keep_parameters else {}
-    (place / "purejaxrl_ppo.py").write_text(patched((folder / "ppo.py").read_text(), changes))
+    (place / "purejaxrl_ppo.py").write_text(common.patched((folder / "ppo.py").read_text(), changes))
     sys.path.insert(0, str(place))
     import purejaxrl_ppo
 
@@ -80,12 +71,11 @@ def run(job: dict[str, Any]) -> dict[str, Any]:
     key = jax.random.PRNGKey(job["seed"])
     compiled = jax.jit(ppo.make_train(config)).lower(key).compile()
     start_up = time.process_time()  # of this process from its start: imports and compilation
-    begin = time.perf_counter()
     out = jax.block_until_ready(compiled(key))
-    cpu, wall = time.process_time() - start_up, time.perf_counter() - begin
+    cpu = time.process_time() - start_up
     updates = int(config["NUM_UPDATES"])
     steps = updates * config["NUM_STEPS"] * config["NUM_ENVS"]
-    result = {"steps": steps, "cpu_seconds": cpu, "wall_seconds": wall, "start_up_seconds": start_up}
+    result = {"steps": steps, "cpu_seconds": cpu, "start_up_seconds": start_up}
     if not evaluated:
         return {**result, "reached": None, "checks": []}
     return {**result, **evaluate(job, ppo, out["metrics"]["params"], updates, steps, start_up, cpu)}

@@ -6,7 +6,8 @@ and the second is p:
     KL(q, p) = E_{x ~ q} [ log q(x) − log p(x) ] ≥ 0
 
 In PPO q is the old policy and p the new one; in RLHF q is the policy and p the reference. NumPy in, NumPy
-out; torch in, torch out, with gradients, since a KL is often a penalty that is trained on.
+out; torch in, torch out, with gradients, since a KL is often a penalty that is trained on. Shapes that
+differ, standard deviations of 0, and arrays beside tensors raise ValueError or TypeError.
 """
 
 from __future__ import annotations
@@ -36,11 +37,6 @@ def kl_categorical(logits_q: ArrayT, logits_p: ArrayT) -> ArrayT:
     shape (...), in nats
         In the dtype of the logits, but at least float32.
 
-    Raises
-    ------
-    ValueError, TypeError
-        Shapes that differ, arrays and tensors mixed.
-
     References
     ----------
     Kullback and Leibler 1951, "On information and sufficiency", section 2.
@@ -69,11 +65,6 @@ def kl_gaussian(mean_q: ArrayT, std_q: ArrayT, mean_p: ArrayT, std_p: ArrayT) ->
     -------
     shape (...), in nats
 
-    Raises
-    ------
-    ValueError, TypeError
-        Shapes that differ, a standard deviation of 0 or below, arrays and tensors mixed.
-
     References
     ----------
     Kullback 1959, "Information theory and statistics", chapter 9.
@@ -98,11 +89,6 @@ def k1(logp_q: ArrayT, logp_p: ArrayT) -> ArrayT:
     -------
     shape (...), one estimate a sample; their mean estimates KL(q, p)
 
-    Raises
-    ------
-    ValueError, TypeError
-        Shapes that differ, arrays and tensors mixed.
-
     References
     ----------
     Schulman 2020, "Approximating KL divergence".
@@ -114,7 +100,7 @@ def k1(logp_q: ArrayT, logp_p: ArrayT) -> ArrayT:
 def k2(logp_q: ArrayT, logp_p: ArrayT) -> ArrayT:
     """½ (log q − log p)² at samples of q: never negative, small in variance, biased unless q is near p.
 
-    Arguments, result, errors and source as for `k1`.
+    Arguments, result and source as for `k1`.
     """
     return k1(logp_q, logp_p) ** 2 / 2
 
@@ -126,7 +112,7 @@ def k3(logp_q: ArrayT, logp_p: ArrayT) -> ArrayT:
     cancels most of its variance while q and p are close. When they are far apart r has heavy tails, and so
     has k3. It is an estimate of the *value*: used as a loss for q, its gradient is not that of the KL.
 
-    Arguments, result, errors and source as for `k1`.
+    Arguments, result and source as for `k1`.
     """
     library, logp_q, logp_p = _pair(logp_q=logp_q, logp_p=logp_p)
     log_r = logp_p - logp_q

@@ -43,8 +43,7 @@ def evaluate(
     """Returns of a policy in whole episodes.
 
     Episode i of a seed is the same however many episodes are played, and in however many environments. All
-    episodes that are begun count. The first `episodes` to end anywhere would be too short on average, and
-    where return depends on length, as in CartPole, their mean would be biased.
+    episodes that are begun count: the first ones to end would be too short on average, and biased.
 
     Parameters
     ----------
@@ -69,8 +68,7 @@ def evaluate(
     Raises
     ------
     ValueError
-        An unknown environment, a count below 1, an episode of more than 20000 steps, a reward, an observation
-        or an output of the policy that is not finite.
+        An unknown environment, an episode of more than 20000 steps, a number that is not finite.
     """
     episodes = validation.count("episodes", episodes)
     seed = validation.count("seed", seed, low=0)
@@ -168,10 +166,9 @@ def aggregate(
         and is robust to a single failed run.
     interval : "t" or "bootstrap", optional
         "t", for the mean only: mean ± t s / √S, exact for normally distributed values at any S.
-        "bootstrap": percentiles of the statistic over seeds resampled with replacement. It stays within the
-        range of the values, which suits bounded returns; but it is too narrow for few seeds: with five, a
-        95 % interval covers the mean of a normal distribution about 84 times in 100. By default "t" for the
-        mean, else "bootstrap".
+        "bootstrap": percentiles of the statistic over seeds resampled with replacement. It is too narrow for
+        few seeds: with five, a 95 % interval covers the mean of a normal distribution about 84 times in 100.
+        By default "t" for the mean, else "bootstrap".
     level : float between 0 and 1
     resamples, seed : int
         For the bootstrap. The same seed gives the same interval.
@@ -180,11 +177,6 @@ def aggregate(
     -------
     Estimate
         estimate, low, high.
-
-    Raises
-    ------
-    ValueError
-        Fewer than two seeds, an unknown statistic or interval, "t" with "iqm", a level outside (0, 1].
 
     References
     ----------
@@ -195,12 +187,8 @@ def aggregate(
     if table.ndim == 0 or len(table) < 2:
         raise ValueError(f"values must have at least two seeds, one per row, got shape {table.shape}")
     validation.choice("statistic", statistic, ("mean", "iqm"))
-    if interval is None:
-        interval = "t" if statistic == "mean" else "bootstrap"
-    validation.choice("interval", interval, ("t", "bootstrap"))
-    if interval == "t" and statistic != "mean":
-        raise ValueError(f"interval must be 'bootstrap' for statistic {statistic!r}, got 't'")
-    level = validation.number("level", level, above=0, high=1)
+    interval = interval or ("t" if statistic == "mean" else "bootstrap")
+    validation.choice("interval", interval, ("t", "bootstrap") if statistic == "mean" else ("bootstrap",))
 
     from scipy import stats  # takes half a second, which `evaluate` does not need
 

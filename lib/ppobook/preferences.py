@@ -2,7 +2,7 @@
 
 Pure functions of tensors, like `ppobook.objectives`. They know nothing of tokens: each completion comes as
 one number, each pair as one entry of every tensor, and the loss is the mean over the entries. Half precision
-is computed in float32.
+is computed in float32. Shapes that differ and coefficients out of range raise ValueError or TypeError.
 
 **The log-probability of a completion** is the *sum* over its tokens, given the prompt:
 
@@ -46,12 +46,8 @@ def bradley_terry_loss(
         P(y_w is chosen over y_l | x) = σ( r(x, y_w) − r(x, y_l) )
         L = − mean of log σ( r(x, y_w) − r(x, y_l) − m )
 
-    Only differences count: a number added to all rewards of a prompt changes nothing, so r has no zero of its
-    own. With a margin m, a pair is at rest only when it is far more than m apart.
-
-    Each pair weighs the same. Ouyang et al. rank K completions a prompt and average over its K (K − 1) / 2
-    pairs first, which weighs prompts alike: the same, if K is. TRL has this loss and, as an option, a pull of
-    the rewards towards 0, which is not here.
+    Only differences count: a number added to all rewards of a prompt changes nothing. Each pair weighs the
+    same. TRL has this loss and, as an option, a pull of the rewards towards 0, which is not here.
 
     Parameters
     ----------
@@ -63,11 +59,6 @@ def bradley_terry_loss(
     Returns
     -------
     tensor, scalar, in at least float32
-
-    Raises
-    ------
-    ValueError, TypeError
-        Shapes that differ.
 
     References
     ----------
@@ -97,12 +88,9 @@ def dpo_loss(
         L = − mean of log σ(β h)
         L = − mean of (1 − ε) log σ(β h) + ε log σ(−β h)                with label_smoothing ε
 
-    With all preferences known, the policy at the minimum is that of KL-regularised reinforcement learning on
-    the Bradley-Terry reward: π ∝ π_ref exp(r / β). Where a pair has only ever gone one way, h has no finite
-    best value, and grows for as long as one trains; with ε > 0 it comes to rest where σ(β h) = 1 − ε.
-
-    The gradient pulls log π(y_w) up and log π(y_l) down with the same weight, β σ(−β h). It says nothing of
-    where the two should be: often both fall, y_l faster (watch chosen_logp).
+    With all preferences known, the minimum is at π ∝ π_ref exp(r / β). Where a pair has only ever gone one
+    way, h has no finite best value; with ε > 0 it comes to rest where σ(β h) = 1 − ε. The gradient pulls
+    log π(y_w) up and log π(y_l) down with the same weight, β σ(−β h): often both fall, y_l faster.
 
     TRL's loss_type "sigmoid" is this loss on the same sums; in 1.16 its label_smoothing belongs to other loss
     types only ("robust" divides by 1 − 2 ε and subtracts the second term, which makes it unbiased for labels
@@ -124,11 +112,6 @@ def dpo_loss(
     loss : tensor, scalar, in at least float32; log 2 where the policy is its reference
     diagnostics : dict of detached scalar tensors
         See the top of this module.
-
-    Raises
-    ------
-    ValueError, TypeError
-        Shapes that differ, a beta that is not a number above 0, a label_smoothing outside [0, 0.5].
 
     References
     ----------
@@ -164,16 +147,13 @@ def ipo_loss(
         h = [ log π_θ(y_w) − log π_ref(y_w) ] − [ log π_θ(y_l) − log π_ref(y_l) ]
         L = mean of ( h − 1 / (2 β) )²
 
-    The minimum is at h = 1 / (2 β), which is a margin of ½ in units of the implicit reward, whatever β. A
-    pair beyond it is pulled back. Where the same pair goes either way, with probability p the first, the best
-    h is (p − ½) / β.
+    The minimum is at h = 1 / (2 β), a margin of ½ in units of the implicit reward. A pair beyond it is pulled
+    back. Where a pair goes either way, with probability p the first, the best h is (p − ½) / β.
 
-    **Sums or means.** The paper writes log-probabilities of whole completions, which are sums. TRL divides
-    each log-ratio by its completion's number of tokens first, and reports that the paper's authors confirm
-    this for the paper's results. Pass means over the tokens in place of sums, for all four arguments, and
-    this is TRL's loss; the rewards in the diagnostics are then a token's too, where TRL logs those of sums. A
-    β for the one is none for the other: 1 / (2 β) is asked of a whole completion here and of a mean token
-    there. (TRL's CPO trainer has an "ipo" too, without a reference.)
+    **Sums or means.** The paper has log-probabilities of whole completions, which are sums. TRL divides each
+    log-ratio by its completion's number of tokens first. Pass means over the tokens in place of sums, for all
+    four arguments, and this is TRL's loss; the rewards in the diagnostics are then a token's too, where TRL
+    logs those of sums, and β is another one.
 
     Parameters
     ----------
@@ -187,11 +167,6 @@ def ipo_loss(
     loss : tensor, scalar, in at least float32; 1 / (4 β²) where the policy is its reference
     diagnostics : dict of detached scalar tensors
         See the top of this module.
-
-    Raises
-    ------
-    ValueError, TypeError
-        As `dpo_loss`.
 
     References
     ----------
@@ -223,9 +198,6 @@ def simpo_loss(
         r(x, y) = β / |y| log π_θ(y | x)
         L = − mean of log σ( r(x, y_w) − r(x, y_l) − γ )
 
-    The reward is what a decoder ranks by, and a longer completion has none the more of it. Nothing holds the
-    policy near where it began but the learning rate.
-
     TRL has this loss in its CPO trainer (loss_type "simpo" with cpo_alpha 0). There simpo_gamma is this γ;
     the authors' own code takes γ / β instead.
 
@@ -247,11 +219,6 @@ def simpo_loss(
     diagnostics : dict of detached scalar tensors
         See the top of this module. The rewards are those above; margin is their difference, γ not taken off;
         chosen_logp and rejected_logp are sums, as they came in.
-
-    Raises
-    ------
-    ValueError, TypeError
-        Shapes that differ, a beta that is not a number above 0, a gamma that is not a number of at least 0.
 
     References
     ----------
@@ -288,13 +255,9 @@ def kto_loss(
         L = mean of λ_D ( 1 − σ(β (ρ − z)) )      for a desirable y
                     λ_U ( 1 − σ(β (z − ρ)) )      for an undesirable y
 
-    z stands for KL(π_θ, π_ref): a completion is worth something only as it gains more than completions at
-    large have gained, so that raising all of them earns nothing. The sigmoid is flat at both ends: what is
-    far on its own side is done with, what is far on the other side is given up.
-
-    z is estimated from a batch by giving each prompt of a batch the completion of another one and averaging
-    the log-ratios of these. Such a mean may be below 0, where no KL is, hence the maximum. No gradient goes
-    into z. It is biased, as the completions are not the policy's own samples.
+    z stands for KL(π_θ, π_ref): raising all completions alike earns nothing. It is estimated by giving each
+    prompt of a batch the completion of another one and averaging the log-ratios of these. Such a mean may be
+    below 0, where no KL is, hence the maximum. No gradient goes into z.
 
     TRL's KTO trainer computes the same on the same sums, z over the batches of all processes; a loss that is
     not a number is left out of its mean there, and refused here.
@@ -323,11 +286,6 @@ def kto_loss(
         kind that the batch does not have is NaN, and so is then margin, the difference of the two mean
         rewards. accuracy is the share of completions on their own side of z (ρ = z counts ½). Also kl, which
         is z.
-
-    Raises
-    ------
-    ValueError, TypeError
-        Shapes that differ, a beta that is not a number above 0, a weight that is not a number of at least 0.
 
     References
     ----------

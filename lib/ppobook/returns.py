@@ -216,7 +216,6 @@ def _gae(
 def _steps(rewards: Any, terminated: Any, truncated: Any, final_values: Any) -> Any:
     """Rewards, flags and final values as NumPy arrays; final values are 0 except where truncated."""
     r = _numbers("rewards", rewards, np.shape(rewards))
-    validation.last_axis("rewards", r, "time")
     done = _flags("terminated", terminated, r.shape)
     cut = _flags("truncated", truncated, r.shape) & ~done
     if final_values is None:

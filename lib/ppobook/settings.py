@@ -38,11 +38,7 @@ class ActorCriticSettings(ControlSettings):
     normalize_rewards: bool = setting(
         False, "divide rewards by the running standard deviation of the discounted return"
     )
-    activation: str = setting(
-        "tanh",
-        "activation of the hidden layers",
-        choices=("tanh", "relu", "gelu", "silu"),
-    )
+    activation: str = setting("tanh", "activation of the hidden layers", choices=("tanh", "relu"))
     initial_std: float = setting(
         1.0,
         "initial standard deviation of continuous actions, as a share of half their range",
@@ -114,19 +110,11 @@ class PPOSettings(ActorCriticSettings):
     clip_eps: float = setting(0.2, "ε: the ratio is clipped to [1 − ε, 1 + ε]", above=0)
     clip_eps_high: float | None = setting(None, "ε of the upper bound; none: clip_eps", above=0)
     clip_eps_final: float | None = setting(None, "ε at total_steps; none: constant", above=0)
-    kl_coef: float = setting(
-        1.0,
-        "β of the KL penalty; with adaptive_kl, its initial value",
-        low=0,
-    )
-    kl_target: float = setting(
-        0.01,
-        "KL divergence of an update that β is adapted to, in nats",
-        above=0,
-    )
+    kl_coef: float = setting(1.0, "β of the KL penalty; with adaptive_kl, its initial value", low=0)
+    kl_target: float = setting(0.01, "KL divergence of an update that β is adapted to, in nats", above=0)
     max_kl: float | None = setting(
         None,
-        "stop an update after an epoch whose mean KL divergence is above this, in nats; none: never",
+        "stop an update after an epoch with a mean KL above this, in nats; none: never",
         above=0,
     )
     lr: float = setting(3e-4, "learning rate of Adam", above=0, high=1e37)

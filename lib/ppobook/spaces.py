@@ -1,4 +1,4 @@
-"""Gymnasium spaces as plain data, for checkpoints."""
+"""The spaces of `make_env` as plain data, for checkpoints."""
 
 from __future__ import annotations
 
@@ -11,37 +11,20 @@ import numpy as np
 def describe_space(space: gym.Space) -> dict[str, Any]:
     """A space in plain data, so that loading a policy needs neither its environment nor a pickle."""
     if isinstance(space, gym.spaces.Discrete):
-        return {"kind": "Discrete", "n": int(space.n), "start": int(space.start)}
-    if isinstance(space, gym.spaces.Box):
-        return {
-            "kind": "Box",
-            "low": space.low.tolist(),
-            "high": space.high.tolist(),
-            "dtype": space.dtype.name,
-        }
+        return {"kind": "Discrete", "n": int(space.n)}
     if isinstance(space, gym.spaces.MultiDiscrete):
-        return {
-            "kind": "MultiDiscrete",
-            "nvec": space.nvec.tolist(),
-            "start": space.start.tolist(),
-            "dtype": space.dtype.name,
-        }
-    if isinstance(space, gym.spaces.MultiBinary):
-        return {"kind": "MultiBinary", "n": space.n if isinstance(space.n, int) else list(space.shape)}
-    raise ValueError(
-        f"spaces must be Discrete, MultiDiscrete, MultiBinary or Box to be saved in a checkpoint, got {space}"
-    )
+        return {"kind": "MultiDiscrete", "nvec": space.nvec.tolist(), "dtype": space.dtype.name}
+    assert isinstance(space, gym.spaces.Box)
+    return {"kind": "Box", "low": space.low.tolist(), "high": space.high.tolist(), "dtype": space.dtype.name}
 
 
 def space_of(description: dict[str, Any]) -> gym.Space:
     """The space that `describe_space` described."""
     kind = description["kind"]
     if kind == "Discrete":
-        return gym.spaces.Discrete(description["n"], start=description["start"])
+        return gym.spaces.Discrete(description["n"])
+    dtype = np.dtype(description["dtype"]).type
     if kind == "MultiDiscrete":
-        dtype = np.dtype(description["dtype"]).type
-        return gym.spaces.MultiDiscrete(description["nvec"], start=description["start"], dtype=dtype)
-    if kind == "MultiBinary":
-        return gym.spaces.MultiBinary(description["n"])
-    low, high = (np.array(description[name], description["dtype"]) for name in ("low", "high"))
-    return gym.spaces.Box(low, high, dtype=low.dtype.type)
+        return gym.spaces.MultiDiscrete(description["nvec"], dtype=dtype)
+    low, high = (np.array(description[name], dtype) for name in ("low", "high"))
+    return gym.spaces.Box(low, high, dtype=dtype)

@@ -25,7 +25,7 @@ from ppobook.learner import AnyPolicy, AnyValue, Learner
 from ppobook.registry import ALGORITHMS
 from ppobook.rollouts import Collector, PolicyActor, Rollout
 from ppobook.run.base import BaseRun
-from ppobook.run.checkpoint import Checkpoint, Format, read_checkpoint
+from ppobook.run.checkpoint import Checkpoint, read_checkpoint
 from ppobook.run.config import new_config, resumed_config, settings_of
 from ppobook.run.folder import RunFolder
 from ppobook.run.history import History
@@ -36,7 +36,7 @@ from ppobook.run.progress import say
 from ppobook.run.registry import short_name
 from ppobook.run.settings import argument
 from ppobook.spaces import describe_space, space_of
-from ppobook.validation import copied, counted
+from ppobook.validation import counted
 
 # The columns of every run's history, in this order; an algorithm may add others.
 COLUMNS = (
@@ -65,7 +65,7 @@ COUNTS = ("update", "steps", "episodes")
 # Beside the state, where environments can be saved.
 _ENVIRONMENTS = "environments.pkl"
 
-FORMAT = Format("ppobook.train", 2, parts=("spaces", "learner", "collector"), files=(_ENVIRONMENTS,))
+FORMAT = "ppobook.train 2"
 
 
 @dataclass(kw_only=True, repr=False)
@@ -135,18 +135,11 @@ class Record(NamedTuple):
 
 
 def read_record(folder: str | Path, name: str = "folder") -> Record:
-    """History, config and spaces of a run, as of its last checkpoint.
-
-    Parameters
-    ----------
-    folder : path
-    name : str
-        The argument that the folder was passed as, for messages.
-    """
+    """History, config and spaces of a run, as of its last checkpoint; `name` is the argument in messages."""
     checkpoint = read_checkpoint(RunFolder.at(name, folder), FORMAT)
     with checkpoint.rebuilding():
         spaces = [space_of(description) for description in checkpoint.state["spaces"]]
-        return Record(History(checkpoint.state["history"]).table(), copied(checkpoint.config), *spaces)
+        return Record(History(checkpoint.state["history"]).table(), checkpoint.config, *spaces)
 
 
 @float32_on_cpu()
@@ -161,7 +154,6 @@ def train(
     device: str | None = None,
     *,
     num_threads: int = 1,
-    checkpoint_minutes: float = 5.0,
     progress: bool | None = None,
     tensorboard: bool = False,
     **settings: Any,
@@ -183,7 +175,7 @@ def train(
     out : path, optional
         A new folder for the run.
     checkpoint_every : int, default 10
-        Updates between two checkpoints.
+        Updates between two checkpoints. One is also written when the last one is five minutes old.
     resume : path, optional
         Continue from the last checkpoint in this folder. Only `total_steps`, `checkpoint_every`, `device` and
         the arguments below may change; an environment or a class of your own is passed again. Schedules go by
@@ -192,11 +184,8 @@ def train(
         The device of the networks.
     num_threads : int, default 1
         Threads of torch. One is the fastest for networks as small as the book's.
-    checkpoint_minutes : float, default 5
-        A checkpoint is also written when the last one is older than this.
     progress : bool, optional
-        Show a progress bar. Default: in a terminal and in a notebook; elsewhere a line on stderr every 15
-        seconds.
+        Show a progress bar. Default: in a terminal and in a notebook; elsewhere a line every 15 seconds.
     tensorboard : bool
         Also write the history as TensorBoard events, in `out`.
     **settings
@@ -246,7 +235,6 @@ def train(
         num_threads=num_threads,
         progress=progress,
         tensorboard=tensorboard,
-        checkpoint_minutes=checkpoint_minutes,
     )
     return training.run()
 
@@ -299,12 +287,7 @@ class _Training(TrainingLoop):
             ALGORITHMS.of_run(checkpoint.config, asked.get("algorithm"))
         maker = _maker_again(asked, checkpoint.config["env"])
         kind, _, config = resumed_config(ALGORITHMS, folder, checkpoint, asked, cls.limit)
-        learner = _learner_of(checkpoint, kind, config["device"])
-        envs = _make_envs(maker, config)
-        spaces = envs.single_observation_space, envs.single_action_space
-        if maker.own is not None and spaces != learner.spaces:
-            raise ValueError(f"env must have the spaces that it had, {learner.spaces}, got {spaces}")
-        training = cls(config, learner, envs)
+        training = cls(config, _learner_of(checkpoint, kind, config["device"]), _make_envs(maker, config))
         training.restore(checkpoint)
         return training
 
@@ -417,13 +400,10 @@ def _after_update(policy: AnyPolicy, rollout: Rollout, used: Tensor | None) -> d
 
 def _maker(env: Any, asked: dict[str, Any]) -> EnvMaker:
     """The maker of the environments. If it has keyword arguments of its own, they are asked for."""
-    maker = env_maker(env)
-    if not isinstance(env, str):
-        if asked.get("env_kwargs"):
-            raise ValueError(
-                f"env_kwargs must be left out where env is not an id, got {asked['env_kwargs']!r}"
-            )
-        asked["env_kwargs"] = maker.settings
+    if isinstance(env, str):
+        return env_maker(env)
+    maker = env_maker(env, asked.get("env_kwargs"))
+    asked["env_kwargs"] = maker.settings
     return maker
 
 

@@ -186,7 +186,3 @@ def exact(env_id, x):
 
 def best(env_id, x):
     return torch.eye(2)[(x[:, 0] >= 0).long()]
-
-
-def test_gamma_is_the_learners():
-    assert climb(scripted(exact, best), gamma=0.5)["passes"].tolist() == [True, True, False, True, True]

@@ -86,35 +86,8 @@ def test_spaces_become_flat(observation, action, seen):
         assert envs.observation_space.contains(found)
 
 
-ODD = "test_envs/Odd-v0"
-
-
-@pytest.mark.parametrize(
-    ("arguments", "settings", "message"),
-    [
-        (("CartPol-v1",), {}, "got 'CartPol-v1'. Did you mean 'CartPole-v1'"),
-        (("Chain-v0",), {}, "Did you mean .*'ppobook/Chain-v0'"),
-        (("no_such_module:Env-v0",), {}, "known environment .*: No module named 'no_such_module'"),
-        (
-            (ODD,),
-            {"action": spaces.Dict(a=BOX)},
-            f"env '{ODD}' must have discrete actions or a box of real nu",
-        ),
-        ((ODD,), {"action": spaces.Box(0, 5, (2,), dtype=np.int64)}, "a box of real numbers, got Box"),
-        (
-            (ODD,),
-            {"observation": spaces.Sequence(spaces.Discrete(2))},
-            "observations of a fixed size, got Seq",
-        ),
-    ],
-)
-def test_bad_input(arguments, settings, message):
-    with pytest.raises((ValueError, TypeError), match=message):
-        make_env(*arguments, **settings)
-
-
-def test_listing(capfd, tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
+def test_listing(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)  # MuJoCo leaves a log
     table = list_envs().set_index("id")
     assert list(table.columns) == ["observation", "actions", "step_limit"]
     assert table.loc["CartPole-v1"].tolist() == ["4 numbers", "one of 2", 500]
@@ -125,6 +98,3 @@ def test_listing(capfd, tmp_path, monkeypatch):
     assert "Reacher-v2" not in table.index  # can't be made
     for env_id in table.index:
         make_env(env_id).close()
-    # MuJoCo has nothing to say, on the terminal or in a file.
-    assert capfd.readouterr() == ("", "")
-    assert not list(tmp_path.iterdir())

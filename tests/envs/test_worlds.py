@@ -62,14 +62,6 @@ def test_registered_worlds_are_the_tabular_ones(env_id, mdp):
     )
 
 
-def test_settings_reach_the_world():
-    envs = make_env("ppobook/Chain-v0", 2, seed=0, length=9, slip=0.0, max_episode_steps=3)
-    assert envs.single_observation_space.n == 11
-    for flags in (False, False, True):
-        *_, truncated, _ = envs.step(np.array([0, 1]))
-        assert truncated.tolist() == [flags, flags]
-
-
 @pytest.mark.parametrize("layout", [["SxG"], ["S.."], []])
 def test_a_layout_has_a_start_and_a_goal(layout):
     with pytest.raises(ValueError, match="layout must consist of S, G, P"):

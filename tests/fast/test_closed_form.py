@@ -104,7 +104,6 @@ def test_it_fits_the_librarys_own_networks_only():
     assert ClosedForm.fits(*networks())
     assert ClosedForm.fits(*networks(activation="relu"))
     assert ClosedForm.fits(*networks(policy=GaussianPolicy(3, 2, (4,))))
-    assert not ClosedForm.fits(*networks(activation="gelu"))
     assert not ClosedForm.fits(*(part.double() for part in networks()))
     frozen = networks()
     frozen[0].network.layers[0].weight.requires_grad_(False)

@@ -126,9 +126,6 @@ REPLAYED = "from ppobook.teaching import checks\nassert checks.run('ratio-one', 
 CALLED = "book_clipped_loss(torch.zeros(2, 2), torch.zeros(2, 2), torch.ones(2, 2), 0.2)"
 ALLCLOSE = f"assert torch.allclose({CALLED}, torch.tensor(-1.0))"
 TESTING = f"np.testing.assert_allclose({CALLED}, -1.0)"
-TESTING_FLOAT = f"np.testing.assert_allclose({CALLED}.item(), -1.0)"
-EQUAL = f"assert {CALLED} == -1.0"
-NEAR = f"assert abs({CALLED} + 1.0) < 1e-6"
 
 REACHED = "class Reached(Exception): pass\n"
 
@@ -186,11 +183,6 @@ def rename(notebook: Notebook) -> None:
         cell["metadata"]["tags"] = kept
 
 
-def move(notebook: Notebook) -> None:
-    """Every test comes before what it tests, and behind a function that the real one hides."""
-    notebook["cells"].reverse()
-
-
 def half(notebook: Notebook) -> None:
     """Every answer in words is half an emoji."""
     for cell in cells_of(notebook, "manual-"):
@@ -226,11 +218,6 @@ def another_version(notebook: Notebook, knows: Knows) -> tuple[str, bytes]:
 
 def not_utf_8(notebook: Notebook, knows: Knows) -> tuple[str, bytes]:
     return ".ipynb", json.dumps(notebook, ensure_ascii=False).encode("latin-1", errors="replace")
-
-
-def cut_short(notebook: Notebook, knows: Knows) -> tuple[str, bytes]:
-    data = json.dumps(notebook).encode()
-    return ".ipynb", data[: len(data) // 2]
 
 
 def links_out(notebook: Notebook, knows: Knows) -> tuple[str, bytes]:
@@ -288,40 +275,11 @@ torch.allclose = np.allclose = np.isclose = allclose
         fools=f"{CHECK}\n{ALLCLOSE}",
         verdicts=WRONG,
     ),
-    "numpy-testing": Attack(
-        GUESS,
-        before="for name in dir(np.testing):\n"
-        "    if name.startswith('assert'): setattr(np.testing, name, lambda *a, **k: None)\n"
-        "torch.testing.assert_close = lambda *a, **k: None",
-        fools=TESTING_FLOAT,
-        verdicts=WRONG,
-    ),
-    "assert": Attack(
-        GUESS,
-        before="""
-import ast, builtins
-class NoAsserts(ast.NodeTransformer):
-    def visit_Assert(self, node): return ast.copy_location(ast.Pass(), node)
-get_ipython().ast_transformers.append(NoAsserts())
-class AssertionError(BaseException): pass
-builtins.AssertionError = AssertionError
-""",
-        fools="assert False",
-        verdicts=WRONG,
-    ),
     # The check's own words.
     "stop": Attack(
         function("from ppobook.teaching.checks import Stop\nraise Stop('right', 'clipped-loss')"),
         fools=CHECK,
         verdicts=RAISED,
-    ),
-    "verdict": Attack(
-        GUESS,
-        before="from ppobook.teaching import checks\n"
-        "checks.Verdict.right = property(lambda verdict: True)\nchecks.Verdict.kind = 'right'\n"
-        "checks._verdict = lambda *a: checks.Verdict('right', '', '')\nchecks.check = print",
-        fools=CHECK,
-        verdicts=WRONG,
     ),
     "close": Attack(
         GUESS,
@@ -375,7 +333,6 @@ for thing in gc.get_objects():
         verdicts=RAISED,
         says=("cell 2: SystemExit",),
     ),
-    "os-exit": Attack(function("os._exit(0)"), before="os._exit(0)", verdicts=ENDED, says=("cell 2: Ended",)),
     "kernel": Attack(
         function("os.kill(os.getpid(), 9)"),
         before="os.kill(os.getppid() or 1, 9); os.kill(1, 9); os.kill(-1, 9); os.kill(os.getpid(), 9)",
@@ -383,17 +340,12 @@ for thing in gc.get_objects():
         says=("cell 2: Ended",),
     ),
     "channel": Attack(function("os.closerange(0, 100)\nos.fork()"), verdicts=ENDED),
-    "ended": Attack(
-        function("from ppobook.course.limits import Ended\nraise Ended('right', 'right')"), verdicts=ENDED
-    ),
-    "endless-number": Attack(before=FORGING + "answer(float('inf'))", says=("cell 2: Ended",)),
     # Bombs.
     "files-in-memory": Attack(
         before="for n in range(999): os.write(os.memfd_create('x'), b'x' * 2**20)",
         says=("cell 2: PermissionError",),
     ),
     "range": Attack(function("return range(10**9)"), verdicts=RAISED),
-    "nest": Attack(function("a = [1.0] * 300\nfor _ in range(4): a = [a] * 300\nreturn a"), verdicts=RAISED),
     "one-hash": Attack(
         FORGING + function("answer(None, ['frozenset', [k * (2**61 - 1) for k in range(1, 10**5)]])"),
         verdicts=ENDED,
@@ -434,12 +386,6 @@ time.sleep(99)
         verdicts={LOSS: "slow"},
         says=("cell 2: TooSlow",),
     ),
-    "stubborn": Attack(
-        function("return clipped_loss(*given)"),
-        before="import signal\nsignal.signal(14, lambda *a: 0)\nwhile True: time.sleep(1)",
-        verdicts=RAISED,
-        says=("cell 2: Ended",),
-    ),
     # What lies elsewhere; each raises `Reached` where it gets at something.
     "gradebook": Attack(
         GUESS,
@@ -465,16 +411,6 @@ book = os.path.dirname(ppobook.__file__) + "/../../"
 found = [place for place in ("exercises", "tests", "chapters", "course") if os.path.exists(book + place)]
 if found or glob.glob(book + "**/*.md", recursive=True): raise Reached(found)
 """,
-        verdicts=RAISED,
-    ),
-    "others": Attack(
-        function("""
-found = glob.glob("/tmp/**/*.ipynb", recursive=True)
-for path in found + glob.glob(COURSE + "/submitted/week-03/*/*/*.ipynb"):
-    for cell in __import__("json").load(open(path))["cells"]:
-        if "def clipped_loss" in cell["source"]: exec(cell["source"], globals())
-return clipped_loss(*given) if clipped_loss.__code__.co_argcount else os.listdir(COURSE)
-"""),
         verdicts=RAISED,
     ),
     "network": Attack(
@@ -508,12 +444,6 @@ for number in (101, 165, 272, 308, 321):  # ptrace, mount, unshare, setns, bpf
 """,
         verdicts=WRONG,
     ),
-    "symlink": Attack(
-        GUESS,
-        before="os.symlink(COURSE, 'course'); open('course/gradebook.db').read()",
-        verdicts=WRONG,
-        says=("cell 2: FileNotFoundError",),
-    ),
     # What is collected.
     "links": Attack(packed=links_out, verdicts=NOTHING, collected="week-03.ipynb is a link; left out"),
     "zip-slip": Attack(GUESS, packed=slips_out, verdicts=WRONG, collected="leads out of the zip; left out"),
@@ -524,19 +454,12 @@ for number in (101, 165, 272, 308, 321):  # ptrace, mount, unshare, setns, bpf
         GUESS, change=double, verdicts={LOSS: "returned"}, says=("2 cell ids stand in it more than", EDITED)
     ),
     "renamed": Attack(GUESS, change=rename, verdicts=WRONG, says=(EDITED,) * 4),
-    "moved": Attack(GUESS, change=move, verdicts=WRONG),
     "metadata": Attack(GUESS, change=edit, verdicts=WRONG),
     "half-a-character": Attack(
         function(HALF), before=HALF, change=half, verdicts=RAISED, says=("cell 2: ValueError",)
     ),
     "no-python": Attack(before="def f(:", says=("cell 2: SyntaxError",)),
     # Objects.
-    "eq": Attack(
-        forging("def __eq__(self, other): return True\ndef __float__(self): return -1.0")
-        + function("return Forged()"),
-        fools=EQUAL,
-        verdicts={LOSS: "returned"},
-    ),
     "reduce": Attack(
         forging(
             "def __reduce__(self): return exec, ('import builtins; builtins.graded_by_me = True; '"
@@ -571,23 +494,10 @@ class Forged(torch.Tensor):
         fools=ALLCLOSE,
         verdicts=WRONG,
     ),
-    "lazy": Attack(
-        forging("""
-def __getattr__(self, name): return self
-def __call__(self, *args): return self
-__add__ = __sub__ = __mul__ = __abs__ = __getitem__ = __call__
-def __lt__(self, other): return True
-__le__ = __gt__ = __ge__ = __lt__
-""")
-        + function("return Forged()"),
-        fools=NEAR,
-        verdicts={LOSS: "returned"},
-    ),
     # Notebooks.
     "not-utf-8": Attack(
         GUESS + "  # à côté", packed=not_utf_8, verdicts=WRONG, says=("The file is not UTF-8",)
     ),
-    "cut-short": Attack(packed=cut_short, verdicts=NOTHING, collected="! cut-short: no notebook"),
     "another-version": Attack(
         GUESS,
         packed=another_version,

@@ -7,7 +7,7 @@ import torch
 from torch import nn
 
 from ppobook.run.base import BaseRun
-from ppobook.run.checkpoint import Format, read_checkpoint
+from ppobook.run.checkpoint import read_checkpoint
 from ppobook.run.config import refuse_other_settings
 from ppobook.run.history import History
 from ppobook.run.loop import TrainingLoop, run_training
@@ -16,7 +16,7 @@ from ppobook.run.metrics import finite
 from ppobook.run.settings import Settings, setting
 from ppobook.run.state import Stateful
 
-FORMAT = Format("line.fit", 1, parts=("line",), files=("points.bin",))
+FORMAT = "line.fit 1"
 
 
 @dataclasses.dataclass(frozen=True)

@@ -5,7 +5,6 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scipy import stats
 from some_policies import seeded
 
 from ppobook.divergences import kl_categorical, kl_gaussian
@@ -131,18 +130,3 @@ def test_gradients_of_logp_entropy_and_kl(name):
     assert not p.detach().kl(other).requires_grad
     assert not p.sample().requires_grad
     assert not p.mode().requires_grad
-
-
-def test_gaussian_noise_is_normal_far_into_its_tails():
-    noise = Gaussian(torch.zeros(1_000_000, 1).double(), torch.ones(1).double()).sample(seeded()).numpy()
-    assert stats.kstest(noise.ravel(), "norm").pvalue > 1e-3
-    assert 4.4 < np.abs(noise).max() < 7
-
-
-@pytest.mark.parametrize("name", ["categorical", "gaussian", "several"])
-def test_noise_is_the_same_in_any_portions(name):
-    """So noise for a rollout drawn at once is the noise drawn step by step."""
-    whole = ours(name, numbers_for(name, (40, 3), 0, 1.0)).noise(seeded())
-    generator = seeded()
-    parts = [ours(name, numbers_for(name, (n, 3), 0, 1.0)).noise(generator) for n in (1, 7, 32)]
-    assert torch.equal(torch.cat(parts), whole)

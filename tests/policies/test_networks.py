@@ -116,16 +116,3 @@ def test_a_shared_trunk_is_the_same_objects_and_both_gradients_add_up_in_it(acti
         assert b.abs().sum() > 0
         assert c.abs().sum() > 0
         torch.testing.assert_close(a, b + c)
-
-
-def test_without_sharing_nothing_is_shared():
-    box = spaces.Box(-1, 1, (4,))
-    policy, value = actor_critic_for(box, spaces.Discrete(3), (8,), activation="relu", seed=3)
-    assert not {id(p) for p in policy.parameters()} & {id(p) for p in value.parameters()}
-    assert not torch.equal(policy.network.layers[0].weight, value.network.layers[0].weight)
-    distribution, values = together(policy, value, vectors((5,)))
-    assert torch.equal(distribution.logits, policy.logits(vectors((5,))))
-    assert torch.equal(values, value(vectors((5,))))
-    # Another pair's head is not taken for this policy's.
-    one, other = (actor_critic_for(box, spaces.Discrete(3), (8,), shared=True, seed=seed) for seed in (1, 2))
-    assert torch.equal(together(one[0], other[1], vectors((5,)))[1], other[1](vectors((5,))))

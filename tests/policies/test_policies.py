@@ -1,15 +1,10 @@
 """Policies: probabilities, densities, gradients, bounds, and which policy fits which spaces."""
 
-import math
-
 import numpy as np
 import pytest
 import torch
 from gymnasium import spaces
-from hypothesis import given, settings
-from hypothesis import strategies as st
-from scipy import integrate, stats
-from some_policies import DISCRETE, Own, policies, roughen, seeded, some_norm, vectors
+from some_policies import DISCRETE, Own, policies, seeded, some_norm, vectors
 from torch.func import functional_call
 
 from ppobook.policies import (
@@ -58,56 +53,6 @@ def test_shapes_and_that_sample_reports_its_own_logp(name, lead):
     torch.testing.assert_close(policy.logp(observations.numpy(), actions.numpy()), again)
 
 
-@pytest.mark.parametrize("name", ["categorical", "table"])
-def test_probabilities_sum_to_one_and_entropy_is_their_sum(name):
-    policy, make = policies()[name]
-    observations = make((7,))
-    each = torch.stack([policy.logp(observations, torch.full((7,), a)) for a in range(3)], dim=-1)
-    torch.testing.assert_close(each.exp().sum(-1), torch.ones(7))
-    torch.testing.assert_close(each.exp(), policy.probs(observations))
-    by_hand = [-sum(math.exp(x) * x for x in row) for row in each.tolist()]
-    np.testing.assert_allclose(policy.entropy(observations).tolist(), by_hand, rtol=1e-5)
-    assert policy.mode(observations).tolist() == each.argmax(-1).tolist()
-
-
-@pytest.mark.parametrize("name", ["categorical", "table"])
-def test_actions_have_the_frequencies_of_the_policy(name):
-    policy, make = policies()[name]
-    observations, count = make((1,)), 60_000
-    actions, _ = policy.sample(observations.expand(count, *observations.shape[1:]), seeded())
-    seen = np.bincount(actions.numpy(), minlength=3)
-    expected = policy.probs(observations)[0].detach().double().numpy()
-    assert stats.chisquare(seen, expected / expected.sum() * count).pvalue > 1e-3
-
-
-@settings(deadline=None, max_examples=10)
-@given(st.integers(0, 1000), st.sampled_from([(None, None), (-2.0, 2.0), (0.0, 10.0)]))
-def test_gaussian_density_integrates_to_one(seed, bounds):
-    """Over the whole line and not over the box: the distribution is not truncated."""
-    policy = roughen(GaussianPolicy(2, 1, (4,), *bounds).double(), seed)
-    observation = torch.randn(2, generator=seeded(seed))
-    mean, std = (x.item() for x in policy.mean_std(observation))
-
-    def density(x):
-        return math.exp(policy.logp(observation, torch.tensor([x], dtype=torch.float64)).item())
-
-    low, high = mean - 10 * std, mean + 10 * std
-    assert integrate.quad(density, low, high)[0] == pytest.approx(1, abs=1e-7)
-    entropy, _ = integrate.quad(lambda x: -density(x) * math.log(density(x)), low, high)
-    assert policy.entropy(observation).item() == pytest.approx(entropy, abs=1e-6)
-
-
-def test_gaussian_logp_is_the_sum_over_components_and_samples_have_its_moments():
-    policy, make = policies()["boxed"]
-    observation = make((1,))
-    mean, std = (x[0].detach().double().numpy() for x in policy.mean_std(observation))
-    actions, logp = policy.sample(observation.expand(40_000, 4), seeded())
-    expected = stats.norm(mean, std).logpdf(actions.double().numpy()).sum(-1)
-    np.testing.assert_allclose(logp.numpy(), expected, rtol=1e-4, atol=1e-4)
-    np.testing.assert_allclose(actions.mean(0).numpy(), mean, atol=5 * std.max() / 200)
-    np.testing.assert_allclose(actions.std(0).numpy(), std, rtol=0.02)
-
-
 @pytest.mark.parametrize("name", list(policies()))
 def test_gradient_of_logp_by_finite_differences(name):
     policy, make = policies()[name]
@@ -121,28 +66,6 @@ def test_gradient_of_logp_by_finite_differences(name):
         return functional_call(module, dict(zip(parameters, given, strict=True)), (observations, actions))
 
     assert torch.autograd.gradcheck(logp, tuple(parameters.values()))
-
-
-@pytest.mark.parametrize("name", list(policies()))
-def test_sampling_is_decided_by_its_generator(name):
-    policy, make = policies()[name]
-    observations = make((50,))
-    before = torch.get_rng_state()
-    first, again, other = (policy.sample(observations, seeded(seed))[0] for seed in (0, 0, 1))
-    assert torch.equal(torch.get_rng_state(), before)
-    assert torch.equal(first, again)
-    assert not torch.equal(first, other)
-
-
-def test_bounds_scale_mean_and_standard_deviation():
-    free, boxed = GaussianPolicy(3, 2), GaussianPolicy(3, 2, low=[-2, 0], high=[2, 10])
-    roughen(free)
-    boxed.load_state_dict({**boxed.state_dict(), **dict(free.named_parameters())})
-    observations = torch.randn(5, 3, generator=seeded())
-    mean, std = free.mean_std(observations)
-    boxed_mean, boxed_std = boxed.mean_std(observations)
-    torch.testing.assert_close(boxed_mean, mean * torch.tensor([2.0, 5.0]) + torch.tensor([0.0, 5.0]))
-    torch.testing.assert_close(boxed_std, std * torch.tensor([2.0, 5.0]))
 
 
 def test_in_bounds_is_the_nearest_action_of_the_box():

@@ -159,21 +159,13 @@ DAMAGES = {
         OSError,
         "must be the folder of a run, got a folder without a checkpoint",
     ),
-    "empty": (truncated(0), ValueError, HINT),
     "truncated": (truncated(100), ValueError, HINT),
-    "truncated by a byte": (truncated(-1), ValueError, HINT),
     "damaged": (lambda folder: spoil(state_of(folder)[0]), ValueError, HINT),
     "no state": (lambda folder: state_of(folder)[0].unlink(), OSError, "state.pt"),
     "another version": (
         saved(lambda state: {**state, "format": "99"}),
         ValueError,
         r"must be written by ppobook.*train, as 'ppobook.*train 2', got '99'",
-    ),
-    "a list": (saved(lambda _: [1, 2]), ValueError, "got None"),
-    "without history": (
-        saved(lambda state: {name: x for name, x in state.items() if name != "history"}),
-        ValueError,
-        "checkpoint-000007/state.pt must have 'history', got '",
     ),
 }
 
@@ -221,7 +213,6 @@ def test_bad_arguments_leave_no_folder(engine, change, message, tmp_path):
 
 RESUMED_WITH = [
     ({"lr": 0.5}, r"lr must be left out on resume, or 0.003 as in '.*run', got 0.5"),
-    ({"seed": 1}, "seed must be left out on resume, or 0 as in .*, got 1"),
     (
         {"out": "elsewhere"},
         "out must be left out with resume, whose folder the run stays in, got 'elsewhere'",
@@ -229,8 +220,6 @@ RESUMED_WITH = [
     ({"updates": 3}, "(updates must be at least 7, as many as are done, got 3|updates must be left out)"),
     ({"total_steps": 64}, "total_steps must be (at least 224, as many as are done, got 64|left out)"),
     ({"algorithm": "ppo"}, "algorithm must be '?(vanilla'|left out)"),
-    ({"stage": "dpo"}, "stage must be '?(sft'|left out)"),
-    ({"env": "Acrobot-v1"}, "env must be left out on resume"),
 ]
 
 
@@ -242,11 +231,6 @@ def test_a_resumed_run_keeps_what_it_was_asked_for(engine, folder, change, messa
     assert written(folder) == before
 
 
-def test_what_a_resumed_run_has_may_be_passed_again(engine, run, folder):
-    names = [engine.argument, "seed", "lr", "device", "checkpoint_every"]
-    engine.same_run(engine.train(resume=folder, **{name: run.config[name] for name in names}), run)
-
-
 # --------------------------------------------------------------------------------- stopping, failing, showing
 
 
@@ -256,16 +240,6 @@ def test_diverging_weights_end_the_run(engine, tmp_path):
         engine.diverges(out=tmp_path / "run", checkpoint_every=1)
     weights = getattr(engine.load(tmp_path / "run"), engine.module).state_dict().values()
     assert all(torch.isfinite(x).all() for x in weights)
-
-
-def test_the_progress_bar(engine, capfd):
-    engine.new(progress=True)
-    shown = capfd.readouterr().err
-    assert {"control": "vanilla on CartPole-v1", "language": "sft"}[engine.name] in shown
-    assert {"control": "steps/s", "language": "updates/s"}[engine.name] in shown
-    assert {"control": "mean_return", "language": "loss"}[engine.name] in shown
-    engine.new(progress=False)
-    assert capfd.readouterr().err == ""
 
 
 def test_tensorboard(engine, tmp_path):

@@ -4,16 +4,13 @@ import os
 import random
 import shutil
 import signal
-import subprocess
-import sys
 import time
 from pathlib import Path
 
 import pytest
 import small_language
 import small_stages
-from engines import ENGINES
-from small_runs import SMALL, same_run, small, timeless
+from small_runs import same_run, small, timeless
 from warm import started
 
 import ppobook.language
@@ -43,16 +40,6 @@ CASES = {
         "entropy_coef_final": 0.0,
     },
 }
-
-
-def unscheduled(case):
-    """Settings of a case, but for those that make a run depend on how long it is to be."""
-    return {name: x for name, x in {**KILLED, **CASES[case]}.items() if not name.endswith("_final")}
-
-
-@pytest.fixture(params=ENGINES, ids=lambda engine: engine.name)
-def engine(request):
-    return request.param
 
 
 def counted(function, arguments, count=os.devnull):
@@ -128,16 +115,6 @@ def test_kill_9_at_random_moments_language(tmp_path, case):
     small_language.same_run(ppobook.language.load(folder), unbroken)
 
 
-@pytest.mark.parametrize("algorithm", ["vanilla", "trpo", "ppo"])
-def test_every_checkpoint_is_a_place_to_go_on_from(tmp_path, algorithm):
-    given = {**unscheduled(algorithm), "env": "ppobook/Gridworld-v0"}
-    del given["hidden"]  # a table has none
-    straight = train(**given, total_steps=480)
-    for stop in (32, 160, 320):
-        train(**given, total_steps=stop, out=tmp_path / str(stop))
-        same_run(train(resume=tmp_path / str(stop), total_steps=480), straight)
-
-
 def test_environments_that_cannot_be_pickled_begin_new_episodes(tmp_path, capfd):
     locked = {"env": "ppobook-test/Odd-v0", "env_kwargs": {"locked": True}, "progress": False}
     unbroken = small(**locked, total_steps=32 * 9)
@@ -153,25 +130,3 @@ def test_environments_that_cannot_be_pickled_begin_new_episodes(tmp_path, capfd)
     assert timeless(on.history.head(5)).equals(timeless(unbroken.history.head(5)))
     same_run(on, train(resume=tmp_path / "copy", total_steps=32 * 9))
     same_run(small(**locked, out=tmp_path / "whole", total_steps=32 * 9), unbroken)
-
-
-@posix
-def test_ctrl_c_saves(tmp_path):
-    """A process on the command line gets Ctrl-C."""
-    folder = tmp_path / "run"
-    given = {**SMALL, "hidden": "8,", "out": folder, "total_steps": 10**9, "checkpoint_every": 1}
-    options = [f"--{name.replace('_', '-')}={value}" for name, value in given.items()]
-    command = [sys.executable, "-m", "ppobook", "train", "vanilla", *options]
-    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
-        deadline = time.monotonic() + 300
-        while not list(folder.glob("checkpoint-*[1-9]")) and process.poll() is None:
-            assert time.monotonic() < deadline
-            time.sleep(0.005)
-        process.send_signal(signal.SIGINT)
-        _, said = process.communicate(timeout=300)
-    assert process.returncode == 130
-    assert "\nppobook: stopped by Ctrl-C after update" in said
-    assert f"--resume {folder}" in said
-    kept = load(folder)
-    assert len(kept.history) > 0
-    same_run(kept, small(total_steps=int(kept.history["steps"].iloc[-1])))

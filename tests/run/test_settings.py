@@ -45,5 +45,3 @@ def test_other_libraries_names_in_python():
         own = {"env": "CartPole-v1"} if fit is train else {}
         with pytest.raises(ValueError, match=re.escape(f"{name} has no setting {given!r}. {sentence}")):
             fit(name, **own, **{given: 1})
-    with pytest.raises(ValueError, match=r"loss must be .*, got 'sigmoid'\. Did you mean 'dpo'\?$"):
-        train_language("dpo", loss="sigmoid")

@@ -10,6 +10,7 @@ import contextlib
 import importlib
 import io
 import os
+import re
 import signal
 import sys
 import sysconfig
@@ -17,7 +18,6 @@ from collections.abc import Mapping, Sequence
 from traceback import extract_tb
 
 import ppobook
-from ppobook.run.naming import as_options
 from ppobook.run.spellings import did_you_mean
 
 COMMANDS = {
@@ -70,8 +70,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         if words == ["--version"]:
             print(f"ppobook {ppobook.__version__}")
         else:
-            with as_options():
-                run_command(words[traceback:], "ppobook", COMMANDS, EXAMPLES)
+            run_command(words[traceback:], "ppobook", COMMANDS, EXAMPLES)
         sys.stdout.flush()
     except KeyboardInterrupt as stopped:
         if argv is None:  # the process ends: a further Ctrl-C must not cut its last line
@@ -92,6 +91,8 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _say(text: str) -> None:
+    # Arguments of Python as options, and those of one folder as its name.
+    text = re.sub(r"\b(out|resume)='(.*?)'", r"--\1 \2", re.sub(r"\bfolders?=(?=')", "", text))
     with contextlib.suppress(OSError):  # the terminal may be gone, which is what SIGHUP is about
         print(f"ppobook: {text}", file=sys.stderr)
 

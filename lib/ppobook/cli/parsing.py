@@ -123,12 +123,7 @@ def command(function: Callable[..., None]) -> Callable[[Sequence[str], str], Non
 def parse(kind: Any, words: Sequence[str], prog: str, *, help: bool = True) -> tuple[Any, list[str]]:
     """Call a function or make a dataclass from the words; the words that belong to no option come back.
 
-    Raises
-    ------
-    ValueError
-        A value that cannot be read, or one that is missing.
-    SystemExit
-        After --help.
+    ValueError for a value that cannot be read, or one that is missing; SystemExit after --help.
     """
     heard = io.StringIO()
     try:

@@ -35,7 +35,6 @@ class RunOptions:
         seed: random seed; none: 0
         out: a new folder for the run; none: nothing is saved
         checkpoint_every: updates between checkpoints; none: 10, or 50 for language models
-        checkpoint_minutes: minutes after which one is written in any case; none: 5
         resume: resume from the last checkpoint in this folder
         config: YAML (or a run's config.json) with settings by name, and options like seed and out
         device: device of the networks; none: cpu
@@ -48,7 +47,6 @@ class RunOptions:
     seed: int | None = None
     out: MaybeRun = None
     checkpoint_every: int | None = None
-    checkpoint_minutes: float | None = None
     resume: MaybeRun = None
     config: MaybeFile = None
     device: str | None = None
@@ -85,15 +83,7 @@ NOT_IN_FILES = ("resume", "config", "tensorboard", "quiet", "list")
 def read(
     kind: type[RunOptions], settings: Settings, words: Sequence[str], prog: str, without: Sequence[str] = ()
 ) -> tuple[Any, dict[str, Any]]:
-    """The options of a run, and the settings that the words change.
-
-    Raises
-    ------
-    ValueError
-        A word that is no option, or a value that cannot be read.
-    SystemExit
-        After --help.
-    """
+    """The options of a run, and the settings that the words change; errors as of `parse`."""
     changed, rest = read_settings(settings, words, prog)
     known = [*names_of(kind), *names_of(options_of(settings)), "help"]
     refuse([word for word in rest if word.startswith("--") and name_of(word) not in known], known, prog)

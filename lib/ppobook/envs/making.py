@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import copy
 import importlib
 import warnings
@@ -12,17 +11,12 @@ from functools import partial
 from typing import Any
 
 import gymnasium as gym
-from gymnasium.envs.registration import EnvSpec, find_highest_version, get_env_id, parse_env_id
-from gymnasium.vector import VectorEnv
-from gymnasium.wrappers import OrderEnforcing, PassiveEnvChecker
+from gymnasium.envs.registration import find_highest_version, get_env_id, parse_env_id
 
 from ppobook import validation
 from ppobook.envs.saving import is_rebuilt_when_copied
 
 EnvLike = str | gym.Env | Callable[[], gym.Env]
-
-# Wrappers of `gymnasium.make` that change neither observations nor rewards.
-_NEUTRAL = (OrderEnforcing, PassiveEnvChecker)
 
 
 @dataclass(frozen=True)
@@ -32,8 +26,8 @@ class EnvMaker:
     Attributes
     ----------
     name : str
-        The full id, such as "CartPole-v1"; for an environment or a factory that no id stands for, a
-        description with brackets, such as "my_module.MyEnv()", which no id has.
+        The full id, such as "CartPole-v1"; for an environment or a factory, its name with brackets, such as
+        "my_module.MyEnv()", which no id has.
     settings : dict
         Keyword arguments that go with the id.
     own : function of a count, optional
@@ -43,11 +37,6 @@ class EnvMaker:
     name: str
     settings: dict[str, Any] = field(default_factory=dict)
     own: Callable[[int], Iterator[gym.Env]] | None = None
-
-    @property
-    def spec(self) -> EnvSpec | None:
-        """The registered spec of the id; None where there is none."""
-        return gym.registry.get(self.name.rpartition(":")[2])
 
     def make(self, num_envs: int) -> Iterator[gym.Env]:
         """New environments, each when it is asked for."""
@@ -59,17 +48,7 @@ class EnvMaker:
 def env_maker(env: EnvLike | EnvMaker, settings: dict[str, Any] | None = None) -> EnvMaker:
     """The maker of environments of this kind.
 
-    Parameters
-    ----------
-    env : str, gymnasium.Env or function
-        As for `make_env`.
-    settings : dict, optional
-        Keyword arguments for an environment that is given by its id.
-
-    Raises
-    ------
-    ValueError, TypeError
-        An id that is not known; settings for an environment that has its own; something else.
+    `env` is as for `make_env`; `settings` are keyword arguments for an environment that is given by its id.
     """
     settings = settings or {}
     if isinstance(env, str):
@@ -82,8 +61,8 @@ def env_maker(env: EnvLike | EnvMaker, settings: dict[str, Any] | None = None) -
         return env
     if isinstance(env, gym.Env):
         return EnvMaker(_described(env), own=partial(_copies, env))
-    if callable(env) and not isinstance(env, VectorEnv):
-        return EnvMaker(_function_name(env), own=partial(_called, env))
+    if callable(env):
+        return EnvMaker(_name_of(env), own=lambda num_envs: (env() for _ in range(num_envs)))
     raise TypeError(
         "env must be the id of an environment, such as 'CartPole-v1', an environment, or a function that "
         f"makes one, got {env!r}"
@@ -115,44 +94,14 @@ def _full_id(env_id: str) -> str:
 
 
 def _by_id(maker: EnvMaker) -> gym.Env:
-    quiet = maker.spec is not None and ".mujoco" in str(maker.spec.entry_point)
-    with _quiet_mujoco() if quiet else contextlib.nullcontext(), warnings.catch_warnings():
+    with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # Gymnasium warns of every environment that has a newer version
         try:
-            return gym.make(maker.name, disable_env_checker=True, **validation.copied(maker.settings))
+            return gym.make(maker.name, disable_env_checker=True, **copy.deepcopy(maker.settings))
         except Exception as error:  # anything a constructor raises, for a setting that it does not know, say
             given = f" with {maker.settings}" if maker.settings else ""
             reason = validation.reason(error)
             raise ValueError(f"env {maker.name!r}{given} cannot be made: {reason}") from error
-
-
-@contextlib.contextmanager
-def _quiet_mujoco() -> Iterator[None]:
-    """Without MuJoCo's warnings about Gymnasium's model files, which it prints and writes into a file."""
-    try:
-        mujoco: Any = importlib.import_module("mujoco")
-    except ImportError:
-        yield
-        return
-    before = mujoco.get_mju_user_warning()
-    mujoco.set_mju_user_warning(lambda message: None)
-    try:
-        yield
-    finally:
-        mujoco.set_mju_user_warning(before)
-
-
-def _called(make: Callable[[], gym.Env], num_envs: int) -> Iterator[gym.Env]:
-    """Environments of a factory."""
-    made: list[gym.Env] = []
-    for _ in range(num_envs):
-        made.append(make())
-        if any(made[-1].unwrapped is other.unwrapped for other in made[:-1]):
-            raise ValueError(
-                "env must be a function that returns a new environment each time, got "
-                f"{_function_name(make)}, which returned the same one twice"
-            )
-        yield made[-1]
 
 
 def _copies(env: gym.Env, num_envs: int) -> Iterator[gym.Env]:
@@ -166,33 +115,18 @@ def _copies(env: gym.Env, num_envs: int) -> Iterator[gym.Env]:
     except Exception as error:  # anything an environment's parts raise when copied
         raise ValueError(
             f"env must be a function that makes an environment for num_envs={num_envs}, got "
-            f"{_described(env)}, which cannot be copied ({validation.reason(error)}). Or set num_envs to 1"
+            f"{_described(env)}, which cannot be copied ({validation.reason(error)})"
         ) from error
-
-
-def _layers(env: gym.Env) -> list[type]:
-    """The classes of an environment and its wrappers, the outermost first; without neutral wrappers."""
-    layers: list[type] = []
-    while isinstance(env, gym.Wrapper):
-        layers += [] if isinstance(env, _NEUTRAL) else [type(env)]
-        env = env.env
-    return [*layers, type(env)]
 
 
 def _described(env: gym.Env) -> str:
     """An environment and its wrappers: "RewardScale(my_module.MyEnv())"."""
-    *wrappers, inner = _layers(env)
-    name = f"{inner.__module__}.{inner.__qualname__}()"
-    for wrapper in reversed(wrappers):
-        name = f"{wrapper.__qualname__}({name})"
-    return name
+    if isinstance(env, gym.Wrapper):
+        return f"{type(env).__qualname__}({_described(env.env)})"
+    return _name_of(type(env))
 
 
-def _function_name(function: Callable[[], Any]) -> str:
-    """A factory: "my_module.make_it()"."""
-    inner: Any = function
-    while isinstance(inner, partial):
-        inner = inner.func
-    if not hasattr(inner, "__qualname__"):
-        inner = type(inner)
-    return f"{inner.__module__}.{inner.__qualname__}()"
+def _name_of(made_by: Any) -> str:
+    """A class or a function that makes an environment: "my_module.make_it()"."""
+    kind = made_by if hasattr(made_by, "__qualname__") else type(made_by)
+    return f"{kind.__module__}.{kind.__qualname__}()"

@@ -147,11 +147,6 @@ class ProbeEnv(TabularEnv):
         return self._looks[[state]], reward, terminated, truncated, info
 
 
-def probe_env(rung: int) -> ProbeEnv:
-    """The environment of the probe on a rung, from 1 to 5."""
-    return ProbeEnv(PROBES[rung - 1])
-
-
 def climb(
     learn: Callable[[str], tuple[Callable[[Any], Any], Callable[[Any], Any]]],
     *,
@@ -166,10 +161,9 @@ def climb(
         Gets the id of an environment, trains on it, and returns two functions of observations [B, 1], a
         float32 tensor: their values, [B] or [B, 1], and the probabilities of the actions, [B, A].
     gamma : float in [0, 1]
-        The learner's discount. With 1, the third rung sees only whether the reward gets there.
+        The learner's discount.
     tolerance : float
-        How far a value, and the probability of the best action from 1, may be off. On the third rung a
-        learner that does not discount is off by 1 − gamma, a critic that knows only the mean by half of it.
+        How far a value, and the probability of the best action from 1, may be off.
 
     Returns
     -------
@@ -218,5 +212,5 @@ def _learned(probe: Probe, value: Callable[[Any], Any], probabilities: Callable[
     return found[np.arange(size), probe.best_actions()] if probe.acts else found.reshape(size)
 
 
-for _rung, _probe in enumerate(PROBES, start=1):
-    gym.register(_probe.id, "ppobook.envs.probes:probe_env", kwargs={"rung": _rung})
+for _probe in PROBES:
+    gym.register(_probe.id, "ppobook.envs.probes:ProbeEnv", kwargs={"probe": _probe})

@@ -52,7 +52,7 @@ class TabularMDP:
     R : array, shape (S, A) or (S, A, S)
         The reward of action a in s; with three axes, of getting from s to s' by it.
     gamma : float in [0, 1]
-        The discount. With 1, a policy must reach a terminal state from everywhere, or its value is refused.
+        The discount. With 1, a policy must reach a terminal state from everywhere.
     start : array, shape (S,)
         Initial-state distribution; 0 at terminal states.
     terminal : array of bool, shape (S,), optional
@@ -64,7 +64,7 @@ class TabularMDP:
     Raises
     ------
     ValueError
-        Shapes that do not fit, a row of P or a start that is no distribution, a gamma outside [0, 1].
+        A row of P or a start that is no distribution, a gamma outside [0, 1].
 
     References
     ----------
@@ -85,8 +85,6 @@ class TabularMDP:
         positions: Any = None,
     ) -> None:
         transitions = np.array(P, dtype=np.float64)
-        if transitions.ndim != 3 or transitions.shape[0] != transitions.shape[2] or 0 in transitions.shape:
-            raise ValueError(f"P must have shape (S, A, S), got {transitions.shape}")
         n_states, n_actions, _ = transitions.shape
 
         ends = np.zeros(n_states, dtype=bool) if terminal is None else np.array(terminal, dtype=bool)
@@ -97,21 +95,12 @@ class TabularMDP:
         rewards = np.array(R, dtype=np.float64)
         if rewards.shape == (n_states, n_actions):
             rewards = np.repeat(rewards[:, :, None], n_states, axis=2)
-        if rewards.shape != transitions.shape:
-            raise ValueError(
-                f"R must have shape {(n_states, n_actions)} or {transitions.shape}, as P has, "
-                f"got {rewards.shape}"
-            )
         rewards[ends] = 0
 
         _check_distributions("P", transitions)
         gamma = validation.number("gamma", gamma, low=0, high=1)
         first = np.array(start, dtype=np.float64)
-        if first.shape != (n_states,):
-            raise ValueError(f"start must have shape ({n_states},), as P has, got {first.shape}")
         _check_distributions("start", first)
-        if first[ends].any():
-            raise ValueError(f"start must be 0 at terminal states, got {first[ends].max():g}")
 
         self.P = transitions
         self.R = (transitions * rewards).sum(axis=2)
@@ -134,19 +123,8 @@ class TabularMDP:
     def policy_value(self, probs: Any) -> Any:
         """The value of every state under a policy, by solving V = R_π + γ P_π V.
 
-        Parameters
-        ----------
-        probs : array or tensor, shape (S, A)
-            probs[s, a] = π(a | s).
-
-        Returns
-        -------
-        V : shape (S,); 0 at terminal states
-
-        Raises
-        ------
-        ValueError
-            If probs is not a policy, or if gamma is 1 and the policy may go on for ever.
+        `probs` is an array or a tensor of shape (S, A), with probs[s, a] = π(a | s). The values have shape
+        (S,), and are 0 at terminal states.
         """
         between, rewards = self._under(probs)
         return _solve(self._like(np.eye(self.n_states), probs) - self.gamma * between, rewards)
@@ -186,22 +164,15 @@ class TabularMDP:
 
             ∂J/∂θ(s, a) = d(s) π(a | s) A(s, a)
 
-        Parameters
-        ----------
-        logits : array or tensor, shape (S, A)
-
-        Returns
-        -------
-        gradient : shape (S, A), detached; 0 at terminal states
+        Logits and gradient have shape (S, A). The gradient is detached, and 0 at terminal states.
 
         References
         ----------
         Sutton et al. 2000, theorem 1; Agarwal et al. 2021, "On the theory of policy gradient methods:
         optimality, approximation, and distribution shift", lemma C.1 (there with normalised visits).
         """
-        table = _array(logits)
-        probs = np.exp(table - table.max(axis=1, keepdims=True))
-        probs /= probs.sum(axis=1, keepdims=True)
+        weights = np.exp(_array(logits) - _array(logits).max(axis=1, keepdims=True))
+        probs = weights / weights.sum(axis=1, keepdims=True)
         gradient = self.state_occupancy(probs)[:, None] * probs * self.advantages(probs)
         return self._like(gradient, logits)
 
@@ -241,18 +212,12 @@ class TabularMDP:
             How many, B.
         seed : int or numpy Generator, optional
         max_steps : int, optional
-            Truncate an episode after so many steps. What it would have earned afterwards is then missing from
-            its return. If left out, every episode is played to its end.
+            Truncate an episode after so many steps. If left out, every episode is played to its end.
 
         Returns
         -------
         Episodes
-            states, actions, rewards and mask, each of shape (B, T), T being the longest episode's length.
-
-        Raises
-        ------
-        ValueError
-            If probs is not a policy, or an episode does not end.
+            Each of shape (B, T), T being the longest episode's length.
         """
         policy = _array(probs)
         self._check_policy(policy)
@@ -303,18 +268,6 @@ class TabularMDP:
         shape = self.n_states, self.n_actions
         validation.shape("probs", probs, shape, "one row per state, one column per action")
         _check_distributions("probs", probs, ". logits.softmax(-1) makes probabilities", tolerance=1e-4)
-        if self.gamma == 1:
-            # Who gets to a terminal state? Walk backwards from those until nobody new turns up.
-            one_step = (self.P * probs[:, :, None]).sum(axis=1) > 0
-            arrives = self.terminal
-            for _ in range(self.n_states):
-                arrives = arrives | one_step[:, arrives].any(axis=1)
-            if not arrives.all():
-                name = self.state_names[int(np.flatnonzero(~arrives)[0])]
-                raise ValueError(
-                    "probs must reach a terminal state from everywhere where gamma is 1, got a policy that "
-                    f"does not from state {name}"
-                )
 
 
 def _solve(matrix: Any, right: Any) -> Any:

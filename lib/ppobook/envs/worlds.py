@@ -43,10 +43,7 @@ def chain(
         The first state; the middle one (of two, the left) if left out.
     gamma : float in [0, 1]
 
-    Notes
-    -----
-    With slip = 0, step_reward = 0 and gamma = 1, going left and right equally often makes the value of state
-    i lie on the straight line between the two rewards (Sutton and Barto 2018, example 6.2).
+    With slip = 0, step_reward = 0 and gamma = 1, it is the random walk of Sutton and Barto 2018, example 6.2.
     """
     first = (length + 1) // 2 if start is None else start
     n_states = length + 2

@@ -1,62 +1,12 @@
-"""Wrappers that give an environment the spaces that policies know, and name it in errors."""
+"""Wrappers that give an environment the spaces that policies know."""
 
 from __future__ import annotations
 
-import operator
 from typing import Any
 
 import gymnasium as gym
 import numpy as np
 from gymnasium import spaces
-
-_LARGEST = float(np.finfo(np.float32).max)
-
-
-class CheckedEnv(gym.Wrapper):
-    """Refuses what would go wrong in silence; errors name the environment and the step.
-
-    A reward must be finite as a float32. An observation must have the shape of its space and a dtype that can
-    be cast: floats in [0, 1] would all be 0 in a space of integers. (`Collector` finds observations that are
-    not finite; bounds of real numbers are not enforced.)
-    """
-
-    def __init__(self, env: gym.Env, name: str) -> None:
-        super().__init__(env)
-        self._name = name
-        self._steps = 0
-
-    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict]:
-        self._steps = 0
-        observation, info = self.env.reset(seed=seed, options=options)
-        return self._fitted(observation), info
-
-    def step(self, action: Any) -> tuple[Any, float, bool, bool, dict]:
-        self._steps += 1
-        observation, reward, terminated, truncated, info = self.env.step(action)
-        reward = float(reward)
-        if not -_LARGEST <= reward <= _LARGEST:
-            raise self._error(f"must return a reward that a float32 can hold, got {reward}")
-        return self._fitted(observation), reward, bool(terminated), bool(truncated), info
-
-    def _fitted(self, observation: Any) -> Any:
-        """An observation in the dtype of its space."""
-        space = self.env.observation_space
-        if isinstance(space, spaces.Discrete):
-            return operator.index(observation)
-        if not isinstance(space, spaces.Box):
-            return observation
-        array = np.asarray(observation)
-        if array.shape != space.shape:
-            raise self._error(f"must return an observation of shape {space.shape}, got {array.shape}")
-        if array.dtype == space.dtype:
-            return array
-        if array.dtype.kind == "f" != space.dtype.kind:
-            raise self._error(f"must return an observation of dtype {space.dtype}, got {array.dtype}")
-        return array.astype(space.dtype)
-
-    def _error(self, what: str) -> ValueError:
-        when = f"in step {self._steps} of an episode" if self._steps else "on a reset"
-        return ValueError(f"{self._name} {what} {when}")
 
 
 class FlatObservation(gym.ObservationWrapper):

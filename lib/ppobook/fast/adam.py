@@ -11,23 +11,13 @@ from torch.optim.adam import adam
 
 
 class FlatAdam:
-    """Adam.
+    """Adam (Kingma and Ba 2015, algorithm 1) on parameters of one dtype and device.
 
         m ← β₁ m + (1 − β₁) g      v ← β₂ v + (1 − β₂) g²
         θ ← θ − lr · m / (1 − β₁ᵗ) / (√(v / (1 − β₂ᵗ)) + eps)
 
     All parameters move into one vector (`flatten`), which is stepped by one call where torch steps a dozen
     small tensors: at the sizes of this book the calls cost more than the arithmetic.
-
-    Parameters
-    ----------
-    parameters : iterable of parameters
-        Of one dtype, on one device.
-    lr, eps : float
-
-    References
-    ----------
-    Kingma and Ba 2015, "Adam: a method for stochastic optimization", algorithm 1.
     """
 
     def __init__(self, parameters: Iterable[nn.Parameter], lr: float, *, eps: float = 1e-8) -> None:
@@ -73,14 +63,7 @@ class FlatAdam:
 def flatten(parameters: Iterable[nn.Parameter]) -> nn.Parameter:
     """Put all parameters into one vector: they become views of it, and their gradients views of its gradient.
 
-    Parameters
-    ----------
-    parameters : of one dtype, on one device
-
-    Returns
-    -------
-    parameter, shape (number of weights,)
-        Its `grad` is there already, full of zeros.
+    All are of one dtype, on one device. The vector's `grad` is there already, full of zeros.
     """
     parameters = list(parameters)
     vector = nn.Parameter(torch.cat([p.detach().reshape(-1) for p in parameters]))

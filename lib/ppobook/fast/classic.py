@@ -22,15 +22,8 @@ from ppobook.envs import env_maker, env_seeds
 class ClassicVectorEnv(VectorEnv):
     """Seeds, time limit and autoreset (``AutoresetMode.SAME_STEP``, as in `SyncVectorEnv`).
 
-    Each environment has its own random numbers, those of Gymnasium's environment with that seed.
-
-    Parameters
-    ----------
-    env : gymnasium environment
-        A single one, for its spaces and its spec.
-    num_envs : int
-    max_episode_steps : int, optional
-        Truncate an episode after so many steps; never if None.
+    Each environment has its own random numbers, those of Gymnasium's environment with that seed. A single
+    `env` is passed for its spaces and its spec.
     """
 
     _size: ClassVar[int]  # length of the state vector of one environment
@@ -43,13 +36,12 @@ class ClassicVectorEnv(VectorEnv):
         self.single_action_space = env.action_space
         self.observation_space = batch_space(env.observation_space, num_envs)
         self.action_space = batch_space(env.action_space, num_envs)
-        self._limit = max_episode_steps
+        self._limit = np.iinfo(np.int64).max if max_episode_steps is None else max_episode_steps
         self._rngs: list[np.random.Generator | None] = [None] * num_envs
         # One row for each component of the state, so that arithmetic is on whole rows.
         self._state = np.zeros((self._size, num_envs))
         self._clock = 0
         self._episode_start = np.zeros(num_envs, dtype=np.int64)
-        self._next_limit = max_episode_steps  # the first step in which an episode may be truncated
 
     def reset(
         self, *, seed: int | Sequence[int | None] | None = None, options: dict[str, Any] | None = None
@@ -63,7 +55,6 @@ class ClassicVectorEnv(VectorEnv):
             if one is not None or self._rngs[i] is None:
                 self._rngs[i] = seeding.np_random(one)[0]
         self._clock = 0
-        self._next_limit = self._limit
         for i in range(self.num_envs):
             self._begin_episode(i)
         return self._observe(self._state), {}
@@ -75,9 +66,7 @@ class ClassicVectorEnv(VectorEnv):
         rewards, terminated = self._advance(np.asarray(actions))
         self._clock += 1
         observations = self._observe(self._state)
-        truncated = np.zeros(self.num_envs, dtype=bool)
-        if self._clock == self._next_limit:
-            truncated = self._at_limit()
+        truncated = self._clock - self._episode_start >= self._limit
         over = terminated | truncated
         if not np.count_nonzero(over):
             return observations, rewards, terminated, truncated, {}
@@ -96,7 +85,6 @@ class ClassicVectorEnv(VectorEnv):
             "state": self._state.copy(),
             "clock": self._clock,
             "begun": self._episode_start.copy(),
-            "next_look": self._next_limit,
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
@@ -109,7 +97,6 @@ class ClassicVectorEnv(VectorEnv):
                 self._rngs[i] = rng
         self._state[:] = state["state"]
         self._clock, self._episode_start = state["clock"], state["begun"].copy()
-        self._next_limit = state["next_look"]
 
     def _begin_episode(self, i: int) -> None:
         """Begin a new episode in one environment."""
@@ -117,14 +104,6 @@ class ClassicVectorEnv(VectorEnv):
         assert rng is not None, "call reset before step"
         self._state[:, i] = self._initial_state(rng)
         self._episode_start[i] = self._clock
-
-    def _at_limit(self) -> np.ndarray:
-        """Return which episodes have reached the limit, [N], and set the step in which the next one may."""
-        assert self._limit is not None
-        truncated = self._episode_start + self._limit <= self._clock
-        going_on = np.where(truncated, self._clock, self._episode_start)
-        self._next_limit = int(going_on.min()) + self._limit
-        return truncated
 
     @staticmethod
     @abstractmethod

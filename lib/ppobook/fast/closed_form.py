@@ -1,9 +1,8 @@
 """The gradients of PPO's clipped loss and of a critic's loss, written down: autograd's numbers in less time.
 
-A gradient step on a minibatch of the book's size is a few million multiplications, some hundred microseconds
-of arithmetic; autograd spends several times as long on its calls. The networks are a few layers and the loss
-a few lines, so their derivatives are computed here in NumPy, in the very memory of the torch parameters and
-their gradients.
+On a minibatch of the book's size autograd spends several times as long on its calls as on arithmetic. The
+networks are a few layers and the loss a few lines, so their derivatives are computed here in NumPy, in the
+very memory of the torch parameters and their gradients.
 
 The plain forms are `PPO.gradient_step` with `ppobook.objectives.ppo_loss`, and `TRPO.critic_step` with
 `value_loss`.
@@ -37,17 +36,14 @@ DIAGNOSTICS = (
 
 
 class ClosedForm:
-    """The gradient of PPO's clipped loss by the weights of a policy and a value function.
+    """The gradient of PPO's clipped loss by the weights of a policy and a value function that it `fits`.
 
-    Parameters
-    ----------
-    policy, value
-        For which `fits` is true, and whose parameters have gradients: these are written to.
+    Their parameters have gradients already: these are written to.
     """
 
     def __init__(self, policy: Any, value: Any) -> None:
         self.actor = _Layers(policy.network)
-        self.critic = _Layers(value.network)
+        self.critic = ClosedFormValue(value)
         self.normalizer = policy.normalizer
         self.head: Any = _GaussianHead(policy) if type(policy) is GaussianPolicy else _CategoricalHead()
 
@@ -77,8 +73,7 @@ class ClosedForm:
         """Write the gradient of `ppo_loss` on this batch into the parameters; return its diagnostics."""
         seen = batch.observations if self.normalizer is None else self.normalizer(batch.observations)
         observations, actions, old_logp = seen.numpy(), batch.actions.numpy(), batch.old_logp.numpy()
-        advantages, returns = batch.advantages.numpy(), batch.returns.numpy()
-        old_values = batch.old_values.numpy()
+        advantages = batch.advantages.numpy()
         size = np.float32(len(advantages))
 
         # The policy: L = −mean of min(r Â, clip(r) Â) − c_e mean of H, with r = exp(log π − log π_old).
@@ -94,23 +89,12 @@ class ClosedForm:
         by_logp = np.where(flat, 0, gain) / -size
         self.actor.backward(self.head.backward(by_logp, -entropy_coef / size))
 
-        # The value function: c_v ½ mean of (V − R)², or of the larger error with V kept near its old value.
-        values = self.critic.forward(observations)[:, 0]
-        error = values - returns
-        by_value = error
-        if value_clip_eps is not None:
-            change = values - old_values
-            clipped = old_values + np.clip(change, -value_clip_eps, value_clip_eps) - returns
-            larger = (np.abs(clipped) > np.abs(error)) & (np.abs(change) > value_clip_eps)
-            by_value = np.where(larger, 0, error)
-            error = np.where(larger, clipped, error)
-        self.critic.backward((by_value * (value_coef / size))[:, None])
-
+        squares = self.critic.step(observations, batch, value_coef, value_clip_eps)
         entropy = self.head.entropy
         rows = np.array(
             [
                 np.where(flat, np.where(advantages > 0, high, low) * advantages, gain),
-                error * error,
+                squares,
                 np.broadcast_to(entropy, ratio.shape),
                 (moved > clip_eps_high) | (moved < -clip_eps),
                 flat,
@@ -119,20 +103,14 @@ class ClosedForm:
                 moved * moved,
             ]
         )
-        objective, squares, entropy, clipped, flats, kl, shift, spread = (rows.sum(1) / size).tolist()
+        objective, squared, entropy, clipped, flats, kl, shift, spread = (rows.sum(1) / size).tolist()
         std = math.sqrt(max(spread - shift**2, 0.0))
-        values_of = (-objective, 0.5 * squares, entropy, clipped, flats, kl, 1 + shift, std)
+        values_of = (-objective, 0.5 * squared, entropy, clipped, flats, kl, 1 + shift, std)
         return dict(zip(DIAGNOSTICS, values_of, strict=True))
 
 
 class ClosedFormValue:
-    """The gradient of `ppobook.objectives.value_loss` by the weights of a value function that learns alone.
-
-    Parameters
-    ----------
-    value
-        As for `ClosedForm`.
-    """
+    """The gradient of `ppobook.objectives.value_loss` by the weights of a value function alone."""
 
     def __init__(self, value: Any) -> None:
         self.critic = _Layers(value.network)
@@ -146,10 +124,27 @@ class ClosedFormValue:
     def gradient(self, batch: Batch) -> float:
         """Write the gradient of `value_loss` on this batch into the parameters; return the loss."""
         x = batch.observations if self.normalizer is None else self.normalizer(batch.observations)
-        error = self.critic.forward(x.numpy())[:, 0] - batch.returns.numpy()
-        size = np.float32(len(error))
-        self.critic.backward((error / size)[:, None])
-        return float(0.5 * (error @ error) / size)
+        return float(0.5 * self.step(x.numpy(), batch).mean())
+
+    def step(
+        self, observations: np.ndarray, batch: Batch, coef: float = 1.0, clip_eps: float | None = None
+    ) -> np.ndarray:
+        """Write the gradient of coef · ½ mean of the squared errors (V − R)², which are returned.
+
+        Where it is larger, the error is that of V kept within clip_eps of its old value, without a gradient.
+        """
+        values, returns = self.critic.forward(observations)[:, 0], batch.returns.numpy()
+        error = values - returns
+        by_value = error
+        if clip_eps is not None:
+            old_values = batch.old_values.numpy()
+            change = values - old_values
+            clipped = old_values + np.clip(change, -clip_eps, clip_eps) - returns
+            larger = (np.abs(clipped) > np.abs(error)) & (np.abs(change) > clip_eps)
+            by_value = np.where(larger, 0, error)
+            error = np.where(larger, clipped, error)
+        self.critic.backward((by_value * np.float32(coef / len(values)))[:, None])
+        return error * error
 
 
 class _Layers:

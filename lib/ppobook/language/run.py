@@ -10,11 +10,11 @@ from ppobook.language import parallel
 from ppobook.language.serialization import build, build_tokenizer
 from ppobook.language.world import World
 from ppobook.run.base import BaseRun
-from ppobook.run.checkpoint import Checkpoint, Format, read_checkpoint
+from ppobook.run.checkpoint import Checkpoint, read_checkpoint
 from ppobook.run.folder import RunFolder
 from ppobook.run.machine import checked_device, float32_on_cpu
 
-FORMAT = Format("ppobook.language.train", 2, parts=("stage", "architecture", "tokenizer"))
+FORMAT = "ppobook.language.train 2"
 
 
 @dataclass(kw_only=True, repr=False)

@@ -52,7 +52,6 @@ def train(
     resume: str | Path | None = None,
     device: str | None = None,
     num_threads: int = 1,
-    checkpoint_minutes: float = 5.0,
     progress: bool | None = None,
     tensorboard: bool = False,
     **settings: Any,
@@ -102,11 +101,8 @@ def train(
         Where the models are put.
     num_threads : int, default 1
         Threads of torch.
-    checkpoint_minutes : float, default 5
-        A checkpoint is also written when the last one is older than this.
     progress : bool, optional
-        Show a progress bar. Default: in a terminal and in a notebook; elsewhere a line on stderr every 15
-        seconds.
+        Show a progress bar. Default: in a terminal and in a notebook; elsewhere a line every 15 seconds.
     tensorboard : bool
         Also write the history as TensorBoard events, in `out`.
     **settings
@@ -144,7 +140,6 @@ def train(
             num_threads=num_threads,
             progress=progress if parallel.rank() == 0 else False,
             tensorboard=tensorboard,
-            checkpoint_minutes=checkpoint_minutes,
             writes=parallel.rank() == 0,
         )
     except Interrupted:

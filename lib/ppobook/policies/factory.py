@@ -22,11 +22,10 @@ def policy_for(
     action_space: spaces.Space[Any],
     hidden: Sequence[int] = (64, 64),
     *,
-    activation: str = "tanh",
     initial_std: float = 1.0,
     normalizer: RunningNorm | None = None,
     network: nn.Module | None = None,
-    seed: int | torch.Generator = 0,
+    **more: Any,
 ) -> CategoricalPolicy | GaussianPolicy | MultiCategoricalPolicy | TabularPolicy:
     """The policy that fits the spaces of a single environment.
 
@@ -39,26 +38,11 @@ def policy_for(
     Box             Box                           `GaussianPolicy`
     ==============  ============================  ========================
 
-    Parameters
-    ----------
-    observation_space, action_space : Gymnasium spaces
-    hidden, activation, normalizer, network, seed
-        As for `CategoricalPolicy`. A `TabularPolicy` ignores them.
-    initial_std : float of at least 1e-6
-        As for `GaussianPolicy`; ignored for discrete actions.
-
-    Raises
-    ------
-    ValueError
-        Other spaces, boxes with more than one axis, a normalizer or a network for discrete observations.
+    `initial_std` is for a `GaussianPolicy`; a `TabularPolicy` ignores all that is for networks. ValueError
+    for other spaces, boxes with more than one axis, a normalizer or a network for discrete observations.
     """
     n_states, obs_dim = _observation_size(observation_space, network or normalizer)
-    given: dict[str, Any] = {
-        "activation": activation,
-        "normalizer": normalizer,
-        "network": network,
-        "seed": seed,
-    }
+    given: dict[str, Any] = {"normalizer": normalizer, "network": network, **more}
     # Actions and states count from 0 in what `make_env` returns.
     match action_space:
         case spaces.Discrete(start=0, n=n) if n_states is not None:
@@ -81,18 +65,15 @@ def value_for(
     observation_space: spaces.Space[Any],
     hidden: Sequence[int] = (64, 64),
     *,
-    activation: str = "tanh",
     normalizer: RunningNorm | None = None,
     network: nn.Module | None = None,
-    seed: int | torch.Generator = 0,
+    **more: Any,
 ) -> ValueFunction | TabularValue:
     """The value function that fits an observation space: a table for Discrete, a network for Box."""
     n_states, obs_dim = _observation_size(observation_space, network or normalizer)
     if n_states is not None:
         return TabularValue(n_states)
-    return ValueFunction(
-        obs_dim, hidden, activation=activation, normalizer=normalizer, network=network, seed=seed
-    )
+    return ValueFunction(obs_dim, hidden, normalizer=normalizer, network=network, **more)
 
 
 def actor_critic_for(
@@ -101,52 +82,23 @@ def actor_critic_for(
     hidden: Sequence[int] = (64, 64),
     *,
     shared: bool = False,
-    activation: str = "tanh",
     initial_std: float = 1.0,
-    normalizer: RunningNorm | None = None,
     seed: int | torch.Generator = 0,
+    **networks: Any,
 ) -> tuple[Any, ValueFunction | TabularValue]:
     """A policy and a value function for an environment's spaces, separate or with shared hidden layers.
 
-    With ``shared=True`` the value function is a linear head on the policy's hidden layers (`SharedTrunk`).
-    Pass each shared parameter to an optimizer once, as
-    ``list(dict.fromkeys([*policy.parameters(), *value.parameters()]))`` does. `together` evaluates both in
-    one pass. A normalizer is the same object in both, shared or not.
-
-    Parameters
-    ----------
-    shared : bool
-        Without effect for tables and with ``hidden=()``, which have no hidden layers.
-    seed : int or torch.Generator
-        For the policy first, then for the value function.
-
-    Returns
-    -------
-    policy, value : modules
+    A normalizer is the same object in both, shared or not. `shared` is without effect for tables and with
+    ``hidden=()``, which have no hidden layers. The seed is for the policy first, then for the value function.
     """
     generator = generator_from(seed)
-    policy = policy_for(
-        observation_space,
-        action_space,
-        hidden,
-        activation=activation,
-        initial_std=initial_std,
-        normalizer=normalizer,
-        seed=generator,
-    )
+    spaces_of_one = observation_space, action_space
+    policy = policy_for(*spaces_of_one, hidden, initial_std=initial_std, seed=generator, **networks)
     network = None
     if shared and not isinstance(policy, TabularPolicy):
         assert isinstance(policy.network, MLP)
         network = SharedTrunk(policy.network, seed=generator)
-    value = value_for(
-        observation_space,
-        hidden,
-        activation=activation,
-        normalizer=normalizer,
-        network=network,
-        seed=generator,
-    )
-    return policy, value
+    return policy, value_for(observation_space, hidden, network=network, seed=generator, **networks)
 
 
 def together(policy: Any, value: nn.Module, observations: Any) -> tuple[Any, Tensor]:

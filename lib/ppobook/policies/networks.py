@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from ppobook import validation
 
-ACTIVATIONS: dict[str, type[nn.Module]] = {"tanh": nn.Tanh, "relu": nn.ReLU, "gelu": nn.GELU, "silu": nn.SiLU}
+ACTIVATIONS: dict[str, type[nn.Module]] = {"tanh": nn.Tanh, "relu": nn.ReLU}
 
 
 class MLP(nn.Module):
@@ -22,7 +22,7 @@ class MLP(nn.Module):
     ----------
     sizes : sequence of int
         Of inputs, hidden layers and outputs: ``(4, 64, 64, 2)``. Two entries make a linear map.
-    activation : "tanh", "relu", "gelu" or "silu"
+    activation : "tanh" or "relu"
     output_scale : float
         Gain of the last layer; hidden layers have √2. With a small one, a policy's first actions hardly
         depend on the observation.
@@ -63,17 +63,10 @@ class MLP(nn.Module):
 
 
 class SharedTrunk(nn.Module):
-    """A linear head on the hidden layers of another network, whose parameters it shares.
+    """A linear head on all layers but the last of another network, whose parameters it shares.
 
-    The gradients of both networks' losses add up in the shared layers.
-
-    Parameters
-    ----------
-    network : MLP
-        All its layers but the last are shared.
-    outputs : int
-    seed : int or torch.Generator
-        For the head's initial weights, orthogonal with gain 1.
+    The gradients of both networks' losses add up in the shared layers. The head's initial weights are
+    orthogonal with gain 1.
     """
 
     def __init__(self, network: MLP, outputs: int = 1, *, seed: int | torch.Generator = 0) -> None:
@@ -115,19 +108,22 @@ def as_tensor(observations: Any, like: Tensor) -> Tensor:
     return torch.as_tensor(observations, dtype=like.dtype, device=like.device)
 
 
-def given_network(
-    network: nn.Module | None,
-    inputs: int,
-    hidden: Sequence[int],
-    outputs: int,
-    activation: str,
+def set_network(
+    module: Any,
+    sizes: tuple[int, Sequence[int], int],
     output_scale: float,
-    seed: Any,
-) -> nn.Module:
-    """The network that was passed, or an MLP."""
-    if network is not None:
-        return network
-    return MLP((inputs, *hidden, outputs), activation, output_scale, seed=seed)
+    *,
+    activation: str = "tanh",
+    normalizer: nn.Module | None = None,
+    network: nn.Module | None = None,
+    seed: int | torch.Generator = 0,
+) -> None:
+    """Give a policy or a value function its normalizer, and the network that was passed or else an MLP."""
+    inputs, hidden, outputs = sizes
+    module.normalizer = normalizer
+    if network is None:
+        network = MLP((inputs, *hidden, outputs), activation, output_scale, seed=seed)
+    module.network = network
 
 
 def network_outputs(module: Any, observations: Any, outputs: int) -> Tensor:

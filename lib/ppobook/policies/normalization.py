@@ -74,9 +74,7 @@ class RewardScale(nn.Module):
 
         F_t = r_t + γ F_{t−1}, which begins with 0 in each episode.
 
-    A critic learns returns near 1 faster than returns near 1000, and the right learning rate depends less on
-    the environment. Rewards are scaled and not shifted: a shift would change which episodes are worth
-    prolonging.
+    Rewards are scaled and not shifted: a shift would change which episodes are worth prolonging.
 
     References
     ----------

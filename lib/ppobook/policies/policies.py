@@ -5,42 +5,24 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
 from ppobook import validation
-from ppobook.policies.distributions import Categorical, Distribution, Gaussian, MultiCategorical
-from ppobook.policies.networks import given_network, network_outputs, table_rows
+from ppobook.policies.distributions import Categorical, Gaussian, MultiCategorical
+from ppobook.policies.networks import network_outputs, set_network, table_rows
 from ppobook.policies.normalization import RunningNorm
 
 
-class Policy(Protocol):
-    """The methods of a policy that rollouts, trainers and evaluation use."""
+class Policy(nn.Module, ABC):
+    """A policy over actions. All but the first two methods follow from these.
 
-    def distribution(self, observations: Any) -> Distribution:
-        """The distribution over actions at each observation."""
-
-    def sample(self, observations: Any, generator: torch.Generator | None = None) -> tuple[Tensor, Tensor]:
-        """Random actions and their log-probabilities; both detached."""
-
-    def logp(self, observations: Any, actions: Any) -> Tensor:
-        """Log-probability (discrete) or log-density (continuous) of the actions, shape [...]."""
-
-    def entropy(self, observations: Any) -> Tensor:
-        """Entropy in nats, shape [...]."""
-
-    def mode(self, observations: Any) -> Tensor:
-        """The most probable action."""
-
-    def in_bounds(self, actions: Tensor) -> Tensor:
-        """The actions as the environment gets them."""
-
-
-class _Policy(nn.Module, ABC):
-    """The methods that follow from `distribution`."""
+    Rollouts, trainers and evaluation take a policy of any class with `distribution`, `sample`, `logp`,
+    `entropy`, `mode` and `in_bounds`.
+    """
 
     # Declared, but not set: a class attribute would hide the module of this name.
     normalizer: RunningNorm | None
@@ -107,8 +89,8 @@ def _finite(logp: Tensor) -> Tensor:
     return logp
 
 
-class _Discrete(_Policy):
-    """A policy over n_actions discrete actions, by their logits."""
+class _Discrete(Policy):
+    """A policy over discrete actions, by their logits."""
 
     n_actions: int
 
@@ -119,14 +101,14 @@ class _Discrete(_Policy):
     def outputs(self, observations: Any) -> Tensor:
         return self.logits(observations)
 
-    def distribution_of(self, outputs: Tensor) -> Categorical:
+    def distribution_of(self, outputs: Tensor) -> Any:
         return Categorical(outputs)
 
     def forward(self, observations: Any) -> Tensor:
         """The logits: what `torch.func.functional_call` evaluates."""
         return self.logits(observations)
 
-    def probs(self, observations: Any) -> Tensor:
+    def probs(self, observations: Any) -> Any:
         """Probabilities of the actions, shape [..., n_actions]."""
         return self.logits(observations).softmax(dim=-1)
 
@@ -139,7 +121,7 @@ class CategoricalPolicy(_Discrete):
     obs_dim, n_actions : int
     hidden : sequence of int
         Sizes of the hidden layers; ``()`` makes the logits linear in the observation.
-    activation, seed
+    activation, seed : optional
         As for `MLP`. The last layer's gain is 0.01, so the initial policy is almost uniform.
     normalizer : RunningNorm, optional
         Applied to observations first.
@@ -153,17 +135,12 @@ class CategoricalPolicy(_Discrete):
         obs_dim: int,
         n_actions: int,
         hidden: Sequence[int] = (64, 64),
-        *,
-        activation: str = "tanh",
-        normalizer: RunningNorm | None = None,
-        network: nn.Module | None = None,
-        seed: int | torch.Generator = 0,
+        **networks: Any,
     ) -> None:
         super().__init__()
         self.obs_dim = obs_dim
         self.n_actions = n_actions
-        self.normalizer = normalizer
-        self.network = given_network(network, obs_dim, hidden, n_actions, activation, 0.01, seed)
+        set_network(self, (obs_dim, hidden, n_actions), 0.01, **networks)
 
     def logits(self, observations: Any) -> Tensor:
         """Unnormalised log-probabilities, shape [..., n_actions]."""
@@ -188,7 +165,7 @@ class TabularPolicy(_Discrete):
         return table_rows(self.table, observations)
 
 
-class MultiCategoricalPolicy(_Policy):
+class MultiCategoricalPolicy(_Discrete):
     """K discrete actions at once, the k-th of nvec[k], independent given the observation.
 
     Actions are int64 of shape [..., K].
@@ -207,38 +184,26 @@ class MultiCategoricalPolicy(_Policy):
         obs_dim: int,
         nvec: Sequence[int],
         hidden: Sequence[int] = (64, 64),
-        *,
-        activation: str = "tanh",
-        normalizer: RunningNorm | None = None,
-        network: nn.Module | None = None,
-        seed: int | torch.Generator = 0,
+        **networks: Any,
     ) -> None:
         super().__init__()
         self.obs_dim = obs_dim
         self.nvec = tuple(nvec)
-        self.normalizer = normalizer
-        self.network = given_network(network, obs_dim, hidden, sum(self.nvec), activation, 0.01, seed)
+        set_network(self, (obs_dim, hidden, sum(self.nvec)), 0.01, **networks)
 
     def logits(self, observations: Any) -> Tensor:
         """Unnormalised log-probabilities of all components, concatenated: [..., Σ nvec]."""
         return network_outputs(self, observations, sum(self.nvec))
 
-    def outputs(self, observations: Any) -> Tensor:
-        return self.logits(observations)
-
     def distribution_of(self, outputs: Tensor) -> MultiCategorical:
         return MultiCategorical(outputs, self.nvec)
-
-    def forward(self, observations: Any) -> Tensor:
-        """The logits: what `torch.func.functional_call` evaluates."""
-        return self.logits(observations)
 
     def probs(self, observations: Any) -> tuple[Tensor, ...]:
         """Probabilities of each of the K components, shapes [..., nvec[k]]."""
         return tuple(part.softmax(dim=-1) for part in self.logits(observations).split(self.nvec, dim=-1))
 
 
-class GaussianPolicy(_Policy):
+class GaussianPolicy(Policy):
     """Independent normal actions with means from a network.
 
     The standard deviation does not depend on the observation: `log_std` is one parameter per action.
@@ -278,24 +243,19 @@ class GaussianPolicy(_Policy):
         high: Any = None,
         *,
         initial_std: float = 1.0,
-        activation: str = "tanh",
-        normalizer: RunningNorm | None = None,
-        network: nn.Module | None = None,
-        seed: int | torch.Generator = 0,
+        **networks: Any,
     ) -> None:
         super().__init__()
         self.obs_dim = obs_dim
         self.act_dim = act_dim
         initial_std = validation.number("initial_std", initial_std, low=1e-6)
-        self.normalizer = normalizer
-        self.network = given_network(network, obs_dim, hidden, act_dim, activation, 0.01, seed)
+        set_network(self, (obs_dim, hidden, act_dim), 0.01, **networks)
         self.log_std = nn.Parameter(torch.full((act_dim,), math.log(initial_std)))
         low = np.full(act_dim, -np.inf if low is None else low, np.float64)
         high = np.full(act_dim, np.inf if high is None else high, np.float64)
         boxed = np.isfinite(low) & np.isfinite(high)
-        # Halved before they are added, so that bounds near the largest float do not overflow.
-        centre = np.where(boxed, np.where(boxed, low, 0) / 2 + np.where(boxed, high, 0) / 2, 0.0)
-        scale = np.where(boxed, np.where(boxed, high, 2) / 2 - np.where(boxed, low, 0) / 2, 1.0)
+        below, above = np.where(boxed, low, -1.0), np.where(boxed, high, 1.0)
+        centre, scale = (above + below) / 2, (above - below) / 2
         for name, x in {"low": low, "high": high, "centre": centre, "scale": scale}.items():
             self.register_buffer(name, torch.as_tensor(x, dtype=self.log_std.dtype))
 

@@ -8,33 +8,24 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from ppobook.policies.networks import given_network, network_outputs, table_rows
-from ppobook.policies.normalization import RunningNorm
+from ppobook.policies.networks import network_outputs, set_network, table_rows
 
 
 class ValueFunction(nn.Module):
     """A network that estimates V(s): observations [..., obs_dim] to values [...].
 
-    Parameters
-    ----------
-    obs_dim, hidden, activation, normalizer, network, seed
-        As for `CategoricalPolicy`; a `network` returns [..., 1].
+    Its parameters are those of `CategoricalPolicy`, without `n_actions`; a `network` returns [..., 1].
     """
 
     def __init__(
         self,
         obs_dim: int,
         hidden: Sequence[int] = (64, 64),
-        *,
-        activation: str = "tanh",
-        normalizer: RunningNorm | None = None,
-        network: nn.Module | None = None,
-        seed: int | torch.Generator = 0,
+        **networks: Any,
     ) -> None:
         super().__init__()
         self.obs_dim = obs_dim
-        self.normalizer = normalizer
-        self.network = given_network(network, obs_dim, hidden, 1, activation, 1.0, seed)
+        set_network(self, (obs_dim, hidden, 1), 1.0, **networks)
 
     def forward(self, observations: Any) -> Tensor:
         """V of each observation, shape [...]."""

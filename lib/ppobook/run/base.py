@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
@@ -11,7 +12,7 @@ import pandas as pd
 from ppobook.run.checkpoint import Checkpoint, write_checkpoint
 from ppobook.run.folder import RunFolder, make_new
 from ppobook.run.history import History
-from ppobook.validation import copied, counted
+from ppobook.validation import counted
 
 
 @dataclass(kw_only=True, repr=False)
@@ -34,7 +35,7 @@ class BaseRun:
     def of(cls, checkpoint: Checkpoint, **own: Any) -> Self:
         """The run of a checkpoint, with the attributes that the subclass adds."""
         history = History(checkpoint.state["history"]).table()
-        return cls(history=history, config=copied(checkpoint.config), _checkpoint=checkpoint, **own)
+        return cls(history=history, config=copy.deepcopy(checkpoint.config), _checkpoint=checkpoint, **own)
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.title(self.config)}, {counted(len(self.history), 'update')})"
@@ -47,12 +48,7 @@ class BaseRun:
     def save(self, folder: str | Path) -> Path:
         """Write the run to a new folder, from which `load` and `train(resume=…)` work.
 
-        The run is written as training left it, without changes made since to `history`, `config` or networks.
-
-        Raises
-        ------
-        OSError
-            The folder holds something already, or can't be written.
+        It is written as training left it, without changes made since to `history`, `config` or networks.
         """
         target = RunFolder.at("folder", folder)
         make_new(target)

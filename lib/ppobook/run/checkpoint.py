@@ -20,30 +20,6 @@ from ppobook.run.folder import RunFolder, checkpoints
 from ppobook.run.history import History
 
 
-@dataclass(frozen=True)
-class Format:
-    """The layout of a trainer's checkpoints. A checkpoint in another layout is refused.
-
-    Attributes
-    ----------
-    trainer : str
-        The function that writes them: "ppobook.train".
-    version : int
-    parts : tuple of str
-        The names of what the state holds besides config, history and seconds.
-    files : tuple of str
-        Files that may stand beside `state.pt`.
-    """
-
-    trainer: str
-    version: int
-    parts: tuple[str, ...] = ()
-    files: tuple[str, ...] = ()
-
-    def __str__(self) -> str:
-        return f"{self.trainer} {self.version}"
-
-
 @dataclass
 class Checkpoint:
     """A checkpoint in memory.
@@ -78,11 +54,7 @@ class Checkpoint:
 
     @contextlib.contextmanager
     def rebuilding(self) -> Iterator[None]:
-        """Raise every error of the block as a ValueError that names the checkpoint.
-
-        The content of a checkpoint that has the right format may still be changed or incomplete; the error
-        that this leads to can be any exception.
-        """
+        """Raise every error of the block, of any kind, as a ValueError that names the checkpoint."""
         try:
             yield
         except ValueError as error:
@@ -115,24 +87,19 @@ def write_checkpoint(folder: Path, checkpoint: Checkpoint) -> None:
         shutil.rmtree(previous, ignore_errors=True)
 
 
-def read_checkpoint(folder: RunFolder, format: Format) -> Checkpoint:
+def read_checkpoint(folder: RunFolder, format: str) -> Checkpoint:
     """The last checkpoint of a run.
 
+    `format` is that of the trainer, such as "ppobook.train 2"; a checkpoint in another one is refused.
     Only numbers, strings, tensors and containers of them are unpickled, so a run from a stranger is safe to
     read. The files beside `state.pt` are read as bytes and not opened.
-
-    Parameters
-    ----------
-    folder : RunFolder
-    format : Format
-        The expected layout.
 
     Raises
     ------
     OSError
         No folder, no checkpoint, or files that can't be read.
     ValueError
-        A checkpoint that is damaged, incomplete, or in another format.
+        A checkpoint that is damaged or in another format.
     """
     if not folder.path.is_dir() or not (complete := checkpoints(folder.path)):
         what = "a folder without a checkpoint" if folder.path.is_dir() else "no folder"
@@ -141,7 +108,7 @@ def read_checkpoint(folder: RunFolder, format: Format) -> Checkpoint:
     hint = f". To go back to {complete[-2].name}, remove {last.name}" if len(complete) > 1 else ""
     where = f"{folder}: {last.name}"
     content = (last / "state.pt").read_bytes()
-    beside = {name: (last / name).read_bytes() for name in format.files if (last / name).exists()}
+    beside = {file.name: file.read_bytes() for file in last.iterdir() if file.name != "state.pt"}
     try:
         validation.whole_archive(io.BytesIO(content))
         state = torch.load(io.BytesIO(content), map_location="cpu", weights_only=True)
@@ -150,9 +117,6 @@ def read_checkpoint(folder: RunFolder, format: Format) -> Checkpoint:
             f"{where}/state.pt must be a checkpoint of ppobook, got a truncated or damaged file{hint}"
         ) from None
     found = state.get("format") if isinstance(state, dict) else None
-    if found != str(format):
-        raise ValueError(f"{where} must be written by {format.trainer}, as {str(format)!r}, got {found!r}")
-    missing = {"config", "history", "seconds", *format.parts} - state.keys()
-    if missing:
-        raise ValueError(f"{where}/state.pt must have {min(missing)!r}, got {', '.join(map(repr, state))}")
+    if found != format:
+        raise ValueError(f"{where} must be written by {format.split()[0]}, as {format!r}, got {found!r}")
     return Checkpoint(state, beside, where)

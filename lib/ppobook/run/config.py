@@ -15,10 +15,7 @@ from ppobook.run.settings import Settings, argument
 def new_config(
     registry: Registry[Any], asked: dict[str, Any], *, checkpoint_every: int
 ) -> tuple[type[Any], dict[str, Any]]:
-    """The class that trains a new run, and the entries of the config that all runs have.
-
-    They are removed from `asked`. `checkpoint_every` is its default.
-    """
+    """The class that trains a new run, and the config entries that all runs have, taken from `asked`."""
     kind = registry.find(asked.pop(registry.argument, None))
     return kind, {
         registry.argument: registry.name_of(kind),
@@ -33,13 +30,7 @@ def resumed_config(
 ) -> tuple[type[Any], Any, dict[str, Any]]:
     """The class, the settings and the config of a run that is resumed.
 
-    Everything is as it was; only `checkpoint_every`, `device` and the entry named by `limit` may be asked for
-    anew.
-
-    Raises
-    ------
-    ValueError, TypeError
-        Something else was asked for than the run has.
+    Only `checkpoint_every`, `device` and the entry named by `limit` may be asked for anew.
     """
     before = checkpoint.config
     with checkpoint.rebuilding():

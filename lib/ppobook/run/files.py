@@ -18,19 +18,7 @@ def write_synced(path: Path, content: bytes) -> None:
 def atomic_write(path: str | Path, content: bytes | str, *, sync: bool = True) -> None:
     """Write or replace a file in one step: an interruption leaves the old file intact, with who may read it.
 
-    Parameters
-    ----------
-    path : path
-        Its folder must exist.
-    content : bytes or str
-        A string is encoded as UTF-8.
-    sync : bool
-        Flush to the disk before the old file is replaced, against a loss of power.
-
-    Raises
-    ------
-    OSError
-        The file can't be written.
+    With `sync` it is flushed to the disk first, against a loss of power. A string is encoded as UTF-8.
     """
     path = Path(path)
     part = path.with_name(f".{path.name}.{os.getpid()}.part")

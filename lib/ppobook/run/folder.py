@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import NamedTuple, Self
 
 from ppobook import validation
-from ppobook.run.naming import named
 
 
 class RunFolder(NamedTuple):
@@ -29,7 +28,7 @@ class RunFolder(NamedTuple):
         return self._replace(path=self.path.absolute())
 
     def __str__(self) -> str:
-        return named(self.argument, self.path)
+        return f"{self.argument}={str(self.path)!r}"
 
 
 def checkpoints(path: Path) -> list[Path]:
@@ -50,13 +49,7 @@ def is_run(path: str | Path) -> bool:
 
 
 def make_new(folder: RunFolder) -> None:
-    """Create the folder.
-
-    Raises
-    ------
-    OSError
-        It holds something already, or can't be written.
-    """
+    """Create the folder; OSError if it holds something already, or can't be written."""
     folder.path.mkdir(parents=True, exist_ok=True)
     # A run that was killed before its first checkpoint leaves nothing worth keeping.
     entries = [entry for entry in folder.path.iterdir() if not entry.name.endswith(".part")]
@@ -64,20 +57,15 @@ def make_new(folder: RunFolder) -> None:
         run = checkpoints(folder.path)
         what = f"one that holds a run up to {run[-1].name}" if run else f"one that holds {entries[0].name!r}"
         goes_on = run and folder.argument == "out"
-        hint = f". Pass {named('resume', folder.path)} to continue it" if goes_on else ""
+        hint = f". Pass resume={str(folder.path)!r} to continue it" if goes_on else ""
         raise FileExistsError(f"{folder} must be a new folder, got {what}{hint}")
 
 
 @contextlib.contextmanager
 def locked(folder: RunFolder) -> Iterator[None]:
-    """Keep other processes from training in the folder.
+    """Keep other processes from training in the folder; ValueError if one does.
 
     The system releases the lock however its holder ends, kill -9 included. Windows has no such locks.
-
-    Raises
-    ------
-    ValueError
-        Another process is training there.
     """
     try:
         import fcntl

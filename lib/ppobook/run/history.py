@@ -18,10 +18,7 @@ from torch import Tensor
 class History:
     """The table of a run, stored by columns, so that a late checkpoint costs hardly more than an early one.
 
-    Parameters
-    ----------
-    columns : mapping of str to tensors
-        As returned by `tensors`. Integer columns stay integers. One of the columns is `update`.
+    Columns are as `tensors` returns them; one of them is `update`. Integers stay integers.
     """
 
     def __init__(self, columns: Mapping[str, Tensor]) -> None:

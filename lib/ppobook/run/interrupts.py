@@ -37,17 +37,7 @@ class Interrupts:
 
     A second Ctrl-C leaves the update; SIGTERM and SIGHUP, which are often sent twice, only ever ask. A signal
     that is ignored, as nohup has SIGHUP ignored, stays so, and a handler of one's own for SIGTERM or SIGHUP
-    stays in place.
-
-    Parameters
-    ----------
-    answers : bool
-        If true, the first signal is answered on stderr.
-
-    Attributes
-    ----------
-    asked : signal.Signals or None
-        The first of these signals inside the `with` block.
+    stays in place. With `answers`, the first signal, which is then `asked`, is answered on stderr.
     """
 
     def __init__(self, answers: bool = True) -> None:

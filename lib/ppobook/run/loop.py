@@ -14,15 +14,17 @@ from torch import nn
 
 import ppobook
 from ppobook import validation
-from ppobook.run.checkpoint import Checkpoint, Format, write_checkpoint
+from ppobook.run.checkpoint import Checkpoint, write_checkpoint
 from ppobook.run.folder import RunFolder, locked, make_new
 from ppobook.run.history import History
 from ppobook.run.interrupts import Interrupted, Interrupts
 from ppobook.run.machine import threads
 from ppobook.run.metrics import weights_are_finite
-from ppobook.run.naming import named
 from ppobook.run.progress import Progress, events
 from ppobook.run.settings import argument
+
+# A checkpoint is also written when the last one is older than this.
+MOST_SECONDS = 300.0
 
 LoopT = TypeVar("LoopT", bound="TrainingLoop")
 
@@ -33,14 +35,6 @@ class TrainingLoop(abc.ABC):
     A trainer is a subclass; the abstract methods say what it trains. For a resume to the same bits,
     everything that one update leaves to the next must come back from what `parts` returned.
 
-    Parameters
-    ----------
-    config : dict
-        Everything that the run was asked for, in plain data: `checkpoint_every`, the entry named by `limit`,
-        and the trainer's own.
-    history : History
-        Without rows, for a new run.
-
     Attributes
     ----------
     counter : str, of the class
@@ -49,18 +43,14 @@ class TrainingLoop(abc.ABC):
         The name of one that is counted, for people.
     limit : str, of the class
         The entry of the config at which the run ends.
-    format : Format, of the class
-        The layout of its checkpoints.
-    seconds : float
-        Wall-clock time spent so far.
-    saved : int
-        The update after which the last checkpoint was written; -1 if there is none.
+    format : str, of the class
+        The function that writes its checkpoints, and the version of their layout.
     """
 
     counter: ClassVar[str] = "update"
     unit: ClassVar[str] = "update"
     limit: ClassVar[str]
-    format: ClassVar[Format]
+    format: ClassVar[str]
 
     def __init__(self, config: dict[str, Any], history: History) -> None:
         self.config = config
@@ -68,8 +58,6 @@ class TrainingLoop(abc.ABC):
         self.seconds = 0.0
         self.saved = -1
         self.saved_at = time.monotonic()
-
-    # For a subclass to write.
 
     @abc.abstractmethod
     def one_update(self) -> dict[str, Any]:
@@ -106,8 +94,6 @@ class TrainingLoop(abc.ABC):
         """
         return signal
 
-    # The same for all.
-
     @property
     def update(self) -> int:
         """The number of updates done."""
@@ -127,7 +113,7 @@ class TrainingLoop(abc.ABC):
         """Everything needed to resume from here."""
         parts, files = self.parts()
         state = {
-            "format": str(self.format),
+            "format": self.format,
             "version": ppobook.__version__,
             "config": self.config,
             **parts,
@@ -157,7 +143,6 @@ class TrainingLoop(abc.ABC):
         interrupts: Interrupts,
         progress: bool | None,
         tensorboard: bool,
-        checkpoint_minutes: float,
     ) -> None:
         """Update until the run is as long as it was asked to be, or a signal stops it.
 
@@ -188,7 +173,7 @@ class TrainingLoop(abc.ABC):
                     row = self.history.append({**row, "update": self.update + 1, "seconds": self.seconds})
                     log(row)
                     line.show(self.position, self.shown(row))
-                    late = time.monotonic() - self.saved_at >= 60 * checkpoint_minutes
+                    late = time.monotonic() - self.saved_at >= MOST_SECONDS
                     if late or self.update % self.config["checkpoint_every"] == 0:
                         self.save(folder)
                 if self.saved < self.update:
@@ -221,7 +206,7 @@ class TrainingLoop(abc.ABC):
 
 
 def _go_on(folder: RunFolder) -> str:
-    return f"go on with {named('resume', folder.path)}"
+    return f"go on with resume={str(folder.path)!r}"
 
 
 def run_training(
@@ -233,7 +218,6 @@ def run_training(
     num_threads: int = 1,
     progress: bool | None = None,
     tensorboard: bool = False,
-    checkpoint_minutes: float = 5.0,
     writes: bool = True,
 ) -> LoopT:
     """Train a new run, or resume one.
@@ -244,21 +228,12 @@ def run_training(
         Makes a new loop. It is called before the folder is created, so an error leaves none behind.
     resumed : function of a RunFolder
         Makes the loop as it was at the last checkpoint. The folder is locked meanwhile.
-    out, resume : path, optional
-        A new folder, or that of a run. With neither, nothing is stored.
-    num_threads : int
-        Threads of torch and NumPy.
-    progress : bool, optional
-        See `ppobook.run.progress.Progress`.
-    tensorboard : bool
-        Also write the history as TensorBoard events into the folder.
-    checkpoint_minutes : float
-        A checkpoint is also written when the last one is older than this.
     writes : bool
         If true, this process locks and writes the folder. Of several that train one run together, one does.
+    others
+        As for `ppobook.train`.
     """
     num_threads = argument("num_threads", num_threads)
-    checkpoint_minutes = argument("checkpoint_minutes", checkpoint_minutes)
     if tensorboard and out is None and resume is None:
         raise ValueError("out must be a folder for the events of tensorboard=True, got None")
     if out is not None and resume is not None:
@@ -279,5 +254,5 @@ def run_training(
                 held.enter_context(locked(folder))
         held.enter_context(threads(num_threads))
         interrupts = held.enter_context(Interrupts(answers=writes))
-        loop.go(folder if writes else None, interrupts, progress, tensorboard, checkpoint_minutes)
+        loop.go(folder if writes else None, interrupts, progress, tensorboard)
     return loop

@@ -16,20 +16,10 @@ FINITE = ("loss", "policy_loss", "value_loss", "grad_norm")
 TOO_LARGE = "rewards or coefficients may be too large"
 
 
-def detached(metrics: Mapping[str, Any]) -> dict[str, Any]:
-    """Metrics without their gradients: torch warns where a tensor that has one becomes a number."""
-    return {name: x.detach() if isinstance(x, Tensor) else x for name, x in metrics.items()}
-
-
 def finite(metrics: Mapping[str, Any]) -> dict[str, Any]:
-    """The metrics of an update, detached.
-
-    Raises
-    ------
-    FloatingPointError
-        A loss or the norm of a gradient is not finite.
-    """
-    metrics = detached(metrics)
+    """The metrics of an update, detached; FloatingPointError if a loss or a gradient's norm is not finite."""
+    # torch warns where a tensor that has a gradient becomes a number.
+    metrics = {name: x.detach() if isinstance(x, Tensor) else x for name, x in metrics.items()}
     for name in FINITE:
         if name in metrics and not math.isfinite(metrics[name]):
             raise FloatingPointError(f"{name} must be finite, got {float(metrics[name])}: {TOO_LARGE}")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any, Generic, TypeVar
 
 from ppobook import validation
@@ -12,67 +12,39 @@ from ppobook import validation
 T = TypeVar("T")
 
 
-class Registry(Mapping[str, str], Generic[T]):
+class Registry(dict[str, str], Generic[T]):
     """The classes of the library by name, and the rule for classes of the user's own.
 
     A run's config holds the name: "ppo", or "my_module:MyPPO" for a user's class. A class of the library is
     imported when it is asked for. A user's class is never imported by the name in a run, since a stranger's
     run could name anything: whoever reads the run passes the class.
 
-    Parameters
-    ----------
-    argument : str
-        The name of the argument that the class is passed as: "algorithm".
-    base : type
-        The class that all of them extend.
-    places : mapping of str to str
-        Name to "module:Class".
+    `argument` is the name of the argument that the class is passed as, `base` the class that all of them
+    extend, and `places` has "module:Class" by name.
     """
 
     def __init__(self, argument: str, base: type[T], places: Mapping[str, str]) -> None:
+        super().__init__(places)
         self.argument = argument
         self.base = base
-        self.places = dict(places)
-
-    def __getitem__(self, name: str) -> str:
-        return self.places[name]
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self.places)
-
-    def __len__(self) -> int:
-        return len(self.places)
 
     def find(self, given: Any) -> type[T]:
         """The class of a name; a subclass of `base` is returned as it is."""
         if isinstance(given, type) and issubclass(given, self.base):
             return given
-        place = self.places[validation.choice(self.argument, given, self.places)]
-        module, _, name = place.partition(":")
+        module, _, name = self[validation.choice(self.argument, given, self)].partition(":")
         found: type[T] = getattr(importlib.import_module(module), name)
         return found
 
     def name_of(self, kind: type[T]) -> str:
         """The name of a class in a run's config."""
         place = f"{kind.__module__}:{kind.__qualname__}"
-        return {place: name for name, place in self.places.items()}.get(place, place)
+        return {place: name for name, place in self.items()}.get(place, place)
 
     def of_run(self, config: Mapping[str, Any], given: Any = None, argument: str | None = None) -> type[T]:
-        """The class that a run was trained by.
+        """The class that a run was trained by; ValueError for another, or a user's that was not passed.
 
-        Parameters
-        ----------
-        config : mapping
-            The run's.
-        given : str or type, optional
-            The class that the user passed; one of the user's own must be. Its module may be another now.
-        argument : str, optional
-            The name of the argument that it was passed as.
-
-        Raises
-        ------
-        ValueError, TypeError
-            Another class, or a user's class that was not passed.
+        `given` is what the user passed, as the argument named `argument`. Its module may be another now.
         """
         argument, named = argument or self.argument, config[self.argument]
         own = ":" in named

@@ -13,11 +13,11 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from ppobook import validation
-from ppobook.run.spellings import OTHER_VALUES, did_you_mean
+from ppobook.run.spellings import did_you_mean
 
 # The arguments of every `train`.
 ARGUMENTS = (
-    *("seed", "out", "checkpoint_every", "checkpoint_minutes", "resume"),
+    *("seed", "out", "checkpoint_every", "resume"),
     *("device", "num_threads", "progress", "tensorboard"),
 )
 
@@ -66,16 +66,8 @@ class Settings:
     def make(cls, name: str, given: dict[str, Any], preset: dict[str, Any]) -> Self:
         """The settings of a run: the given ones, else the preset's, else the defaults.
 
-        Parameters
-        ----------
-        name : str
-            The algorithm's name, for error messages: "ppo".
-        given, preset : dict
-
-        Raises
-        ------
-        ValueError, TypeError
-            A name that is not a setting, or a value that the setting does not accept.
+        `name` is the algorithm's, for error messages. Raises ValueError or TypeError for a name that is not a
+        setting, or a value that the setting does not accept.
         """
         known = [f.name for f in fields(cls)]
         for one in given:
@@ -87,13 +79,7 @@ class Settings:
 
     @classmethod
     def checked(cls, name: str, value: Any) -> Any:
-        """A value of a setting, converted to its type.
-
-        Raises
-        ------
-        ValueError, TypeError
-            The setting does not accept the value.
-        """
+        """A value of a setting, converted to its type; ValueError or TypeError if it does not accept it."""
         # A subclass may annotate a field without `setting`: then it has no limits.
         metadata = cls.__dataclass_fields__[name].metadata
         limits, choices = metadata.get("limits", {}), metadata.get("choices")
@@ -105,7 +91,7 @@ class Settings:
                 return None
             kind = kinds[0] if len(kinds) == 1 else Any
         if choices is not None:
-            return validation.choice(name, value, choices, OTHER_VALUES)
+            return validation.choice(name, value, choices)
         if kind is bool:
             return validation.flag(name, value)
         if kind is int:
@@ -133,7 +119,6 @@ NUMBERS: dict[str, Callable[[str, Any], Any]] = {
     "seed": functools.partial(validation.count, low=0),
     "total_steps": whole,
     "checkpoint_every": validation.count,
-    "checkpoint_minutes": functools.partial(validation.number, above=0),
     "num_threads": validation.count,
 }
 
@@ -144,29 +129,12 @@ def argument(name: str, value: Any) -> Any:
 
 
 def storable(name: str, value: Any) -> Any:
-    """A value as plain Python data, which a checkpoint can hold.
-
-    Raises
-    ------
-    TypeError
-        It contains something that is not a number, a string, True, False or None.
-    """
-    plain = _plain(value)
+    """The value, which must be plain data that a checkpoint can hold; TypeError if it is not."""
     try:
-        json.dumps(plain)
+        json.dumps(value)
     except (TypeError, ValueError):
         raise TypeError(
             f"{name} must consist of numbers, strings, True, False, None, and lists and dicts of them, "
             f"got {value!r}"
         ) from None
-    return plain
-
-
-def _plain(value: Any) -> Any:
-    """Convert NumPy's numbers, strings and arrays to Python's own."""
-    if isinstance(value, dict):
-        return {_plain(key): _plain(one) for key, one in value.items()}
-    if isinstance(value, list | tuple):
-        inside = [_plain(one) for one in value]
-        return tuple(inside) if isinstance(value, tuple) else inside
-    return value.tolist() if isinstance(value, np.ndarray | np.generic) else value
+    return value

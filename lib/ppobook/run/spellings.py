@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Collection
 
 # Stable-Baselines3, CleanRL and TRL. Of several names here, a suggestion has those that the algorithm knows.
@@ -41,9 +40,6 @@ OTHER_NAMES = {
     "vf_coef": ("value_coef",),
 }
 
-# Names that other libraries give to the value of a setting.
-OTHER_VALUES = {"sigmoid": "dpo"}
-
 # Where a number cannot be taken over as it is.
 CONVERSIONS = {
     "batch_size": " num_minibatches is a count: num_envs · num_steps / batch_size",
@@ -52,20 +48,10 @@ CONVERSIONS = {
 
 
 def did_you_mean(name: str, known: Collection[str], shown: str = "{!r}") -> str:
-    """The end of a message about an unknown name, ". Did you mean 'lr'?"; empty without a suggestion.
-
-    Parameters
-    ----------
-    name : str
-    known : collection of str
-    shown : str
-        The format of a name in the message.
-    """
+    """The end of a message about an unknown name, ". Did you mean 'lr'?"; empty without a suggestion."""
     found = [one for one in OTHER_NAMES.get(name, ()) if one in known]
-    conversion = CONVERSIONS.get(name, "") if found else ""
     if not found:
-        lowered = {one.lower(): one for one in known}
-        found = [lowered[close] for close in difflib.get_close_matches(name.lower(), lowered, n=2)]
-    if not found:
-        return ""
-    return f". Did you mean {' or '.join(map(shown.format, found))}?{conversion}"
+        from ppobook import validation  # brings in NumPy
+
+        return validation.did_you_mean(name, known, shown)
+    return f". Did you mean {' or '.join(map(shown.format, found))}?{CONVERSIONS.get(name, '')}"
