@@ -76,7 +76,8 @@ def watch(
     with contextlib.ExitStack() as stack:
         # Let pygame look for neither a screen nor a sound card: it complains where there is none.
         stack.enter_context(mock.patch.dict(os.environ, SDL_VIDEODRIVER="dummy", SDL_AUDIODRIVER="dummy"))
-        drawn = maker.spec is None or str(maker.spec.entry_point).startswith("ppobook.envs")
+        spec = gym.registry.get(maker.name.rpartition(":")[2])
+        drawn = spec is None or str(spec.entry_point).startswith("ppobook.envs")
         envs: Any = make_env(maker) if drawn else make_env(maker.name, **maker.settings | RENDERED)
         if not isinstance(env, gym.Env):
             stack.callback(envs.close)
