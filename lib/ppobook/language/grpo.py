@@ -32,7 +32,7 @@ from ppobook.diagnostics import normalize, ratios
 from ppobook.language.on_policy import Experience, Sampling, kl_estimate
 from ppobook.language.settings import BASELINES, PAPERS, SCALES, VARIANTS, GRPOSettings
 from ppobook.language.stage import Task
-from ppobook.language.tokens import Completions, completion_logits, token_entropy, token_logp
+from ppobook.language.tokens import Completions, completion_logits, token_logp_and_entropy
 from ppobook.objectives import cispo_loss, clipped_surrogate_loss, masked_mean, sequence_surrogate_loss
 from ppobook.run.metrics import means
 
@@ -295,10 +295,10 @@ class GRPO(Sampling):
         """log π_θ, with gradient, and the policy's entropy for each token, [B, T]."""
         s, completions = self.settings, batch.completions
         logits = completion_logits(self.model, completions)
-        return {
-            "logp": token_logp(logits, completions.tokens, s.temperature, mask=completions.mask),
-            "entropy": token_entropy(logits.detach(), s.temperature),
-        }
+        logp, entropy = token_logp_and_entropy(
+            logits, completions.tokens, s.temperature, completions.mask, entropy_gradient=False
+        )
+        return {"logp": logp, "entropy": entropy}
 
     def loss(
         self, batch: Experience, outputs: dict[str, Tensor] | None = None

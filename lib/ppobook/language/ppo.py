@@ -40,8 +40,7 @@ from ppobook.language.tokens import (
     Completions,
     completion_logits,
     completion_values,
-    token_entropy,
-    token_logp,
+    token_logp_and_entropy,
 )
 from ppobook.objectives import masked_mean, ppo_loss
 from ppobook.returns import gae
@@ -181,12 +180,16 @@ class PPO(Sampling):
         """log π_θ, V and the policy's entropy for each token, [B, T]."""
         s, completions = self.settings, batch.completions
         logits = completion_logits(self.model, completions)
-        return {
-            "logp": token_logp(logits, completions.tokens, s.temperature, mask=completions.mask),
-            "values": completion_values(self.critic, completions)[:, :-1],
-            # Without a bonus it is a metric only, and its gradient would cost as much as that of logp.
-            "entropy": token_entropy(logits if s.entropy_coef else logits.detach(), s.temperature),
-        }
+        # Without a bonus the entropy is a metric only, and its gradient would cost as much as that of logp.
+        logp, entropy = token_logp_and_entropy(
+            logits,
+            completions.tokens,
+            s.temperature,
+            completions.mask,
+            entropy_gradient=s.entropy_coef > 0,
+        )
+        values = completion_values(self.critic, completions)[:, :-1]
+        return {"logp": logp, "values": values, "entropy": entropy}
 
     def loss(
         self, batch: Experience, outputs: dict[str, Tensor] | None = None
