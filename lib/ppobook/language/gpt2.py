@@ -1,4 +1,4 @@
-"""A `Decoder` as GPT-2 of Hugging Face's transformers, and back: the same function, with copied weights."""
+"""A `Decoder` as GPT-2 of Hugging Face's transformers: the same function, with copied weights."""
 
 from __future__ import annotations
 
@@ -7,44 +7,9 @@ from typing import Any
 
 from torch import Tensor
 
-from ppobook.language.model import Decoder, DecoderConfig
+from ppobook.language.model import Decoder
 from ppobook.language.pretrained import library, own_randomness
 from ppobook.language.tokens import WordTokenizer
-
-
-def to_decoder(model: Any, *, eos: int, pad: int) -> Decoder:
-    """GPT-2 of transformers as a `Decoder`.
-
-    Parameters
-    ----------
-    model : transformers.GPT2LMHeadModel
-    eos, pad : int
-
-    Raises
-    ------
-    ValueError
-        Another model; a GPT-2 with another activation or MLP, or embeddings that are not tied.
-    """
-    c: Any = getattr(model, "config", None)
-    if getattr(c, "model_type", None) != "gpt2" or not hasattr(model, "lm_head"):
-        raise ValueError(f"model must be a GPT2LMHeadModel, got {type(model).__name__}")
-    plain = {
-        "activation_function": ("gelu_pytorch_tanh", "gelu_new"),
-        "n_inner": (4 * c.n_embd, None),
-        "layer_norm_epsilon": (1e-5,),
-        "scale_attn_weights": (True,),
-        "scale_attn_by_inverse_layer_idx": (False,),
-        "tie_word_embeddings": (True,),
-    }
-    for name, known in plain.items():
-        if getattr(c, name) not in known:
-            raise ValueError(f"model must have {name}={known[-1]!r}, as GPT-2 has, got {getattr(c, name)!r}")
-    config = DecoderConfig(c.vocab_size, c.n_positions, c.n_layer, c.n_embd, c.n_head, eos=eos, pad=pad)
-    decoder, weights = Decoder(config).to(next(model.parameters())), model.transformer.state_dict()
-    decoder.load_state_dict(
-        {name: _transposed(name, weights[_gpt2_name(name)]) for name in decoder.state_dict()}
-    )
-    return decoder
 
 
 def from_decoder(decoder: Decoder) -> Any:

@@ -4,11 +4,9 @@
     run = train("grpo", "folder or name", data, reward=short)     the same, opened by `train`
     save_pretrained(run, "new folder")                            for from_pretrained to read
 
-Folders and names are read by transformers' own `from_pretrained`. `ppobook.language.pretrained` says how a
-model is used. Each is tried when it is opened, on a row of four tokens: with padding and without, at once and
-token by token, its logits must be those of its own forward pass.
-
-transformers is imported when something is opened.
+Folders and names are read by transformers' own `from_pretrained`. Each model is tried when it is opened, on a
+row of four tokens: with padding and without, at once and token by token, its logits must be those of its own
+forward pass.
 """
 
 from __future__ import annotations
@@ -62,7 +60,7 @@ def open_pretrained(
     model : path, str, or transformers.PreTrainedModel
         The folder of a model, its name on the hub, or a model in memory, which is copied, and whose frozen
         parameters stay so: a causal model, or a sequence classifier with one label, which becomes a reward
-        model. A model that `open_pretrained` returned is copied too.
+        model.
     tokenizer : path, str, tokenizer of transformers, or Tokenizer, optional
         Default: the one in the folder. Required for a model in memory.
     dtype : "float32", "bfloat16" or "float64", optional
@@ -132,13 +130,8 @@ def _auto_class(scores: bool) -> Any:
 
 
 def _adapted(net: Any, tokenizer: Tokenizer) -> Any:
-    """Adapt a model of transformers as `LanguageModel` or reward model, and try it on a row of four tokens.
-
-    Raises
-    ------
-    ValueError
-        Its outputs are not those of its own forward pass, or depend on padding.
-    """
+    """Adapt a model of transformers as `LanguageModel` or reward model, and try it on a row of four
+    tokens."""
     kind, dtype = type(net).__name__, str(next(net.parameters()).dtype).removeprefix("torch.")
     special: dict[str, Any] = {"eos": tokenizer.eos, "pad": tokenizer.pad, "dtype": dtype}
     opened: Any
@@ -180,11 +173,10 @@ def _reward_model(net: Any, special: dict[str, Any]) -> RewardModel:
 def save_pretrained(model: Any, folder: str | Path, tokenizer: Any = None, *, merge: bool = True) -> Path:
     """Write a model for transformers to read.
 
-    A language model is written for ``AutoModelForCausalLM.from_pretrained``, a `Decoder` as GPT-2.
-
-    A `RewardModel` with pooling "last" is written for ``AutoModelForSequenceClassification.from_pretrained``.
-    Its logits are rewards before `zero` is subtracted, which is ``reward_zero`` in the config. transformers
-    takes the last token that is not padding, so a reward model whose pad is its eos gets a new padding token.
+    A language model is written for ``AutoModelForCausalLM.from_pretrained``, a `Decoder` as GPT-2, a
+    `RewardModel` with pooling "last" for ``AutoModelForSequenceClassification.from_pretrained``. The latter's
+    logits are rewards before `zero` is subtracted, which is ``reward_zero`` in the config. transformers takes
+    the last token that is not padding, so a reward model whose pad is its eos gets a new padding token.
 
     Parameters
     ----------
@@ -196,13 +188,6 @@ def save_pretrained(model: Any, folder: str | Path, tokenizer: Any = None, *, me
     merge : bool
         Merge adapters of LoRA into the weights. False: write only the adapters, for
         ``peft.PeftModel.from_pretrained``.
-
-    Raises
-    ------
-    ValueError
-        A RewardModel with pooling "sum".
-    OSError
-        A folder that is not empty.
     """
     if isinstance(model, str | Path):
         model = load(model)

@@ -5,13 +5,11 @@
 The forward pass and the cache of keys and values are the model's own. This adapter adds the convention for
 padding, which may stand on either side: it has no effect, and positions are counted from the first token.
 
-**No dropout.** A model stays in eval mode while it is trained. Ratios and KLs compare log-probabilities of
-one token under two sets of weights, and dropout would add noise to each of them.
+**No dropout.** Ratios and KLs compare log-probabilities of one token under two sets of weights, and dropout
+would add noise to each of them.
 
-**Precision.** Weights that are trained are float32, whatever they were loaded from: in bfloat16, an update of
-1e-6 is lost to rounding. ``dtype="bfloat16"`` is the precision of matrix products (autocast).
-
-transformers and peft are imported when they are first needed.
+**Precision.** Weights that are trained are float32: in bfloat16, an update of 1e-6 is lost to rounding.
+``dtype="bfloat16"`` is the precision of matrix products (autocast).
 """
 
 from __future__ import annotations
@@ -75,8 +73,6 @@ class Pretrained(nn.Module):
         The ids that end a completion: `eos`, and those in the config and the generation config of the model.
     lora : dict or None
         The settings of LoRA, if there are adapters.
-    recompute : bool
-        Gradient checkpointing: only the inputs of layers are kept for the backward pass.
     """
 
     def __init__(self, net: Any, *, eos: int, pad: int, dtype: str = "float32") -> None:
@@ -191,13 +187,7 @@ class Pretrained(nn.Module):
     # ------------------------------------------------------------------------- gradient checkpointing
 
     def set_gradient_checkpointing(self) -> None:
-        """Keep only the inputs of layers for the backward pass, and compute the rest there once more.
-
-        Raises
-        ------
-        ValueError
-            Layers of a class that transformers can't compute again.
-        """
+        """Keep only the inputs of layers for the backward pass, and compute the rest there once more."""
         if not self._layers():
             raise ValueError(
                 "gradient_checkpointing must be False for a model whose layers can't be computed again, "
@@ -241,19 +231,10 @@ class Pretrained(nn.Module):
             (the default); use_rslora, to scale by α / √r.
         seed : int
             For A.
-
-        Raises
-        ------
-        ValueError
-            An unknown setting; a target that is no layer of the body; a model that has adapters already.
         """
         if self.lora is not None:
             raise ValueError(f"lora must be None for a model with adapters, got {dict(lora)!r}")
-        peft, self.lora = library("peft"), lora_settings(lora)
-        targets, paths = self.lora["target_modules"], [path for path, _ in self.decoder.named_modules()]
-        for name in [] if isinstance(targets, str) else targets:
-            if not any(f".{path}".endswith(f".{name}") for path in paths):  # peft would leave it out silently
-                raise ValueError(f"target_modules of lora must be layers of the model's body, got {name!r}")
+        peft, self.lora = library("peft"), LORA | dict(lora)
         transposed = any(type(module).__name__ == "Conv1D" for module in self.modules())
         config = lora_config(self.lora, fan_in_fan_out=transposed)
         weights = weights_dtype(self.dtype, self.lora)
@@ -345,18 +326,10 @@ class Pretrained(nn.Module):
 
 @dataclass
 class Cache:
-    """The state of generation.
+    """The state of generation: keys and values, and the number of tokens a row read so far, padding included.
 
-    Attributes
-    ----------
-    past : transformers.Cache
-        Keys and values.
-    columns : int
-        The number of tokens a row that have been read, padding included.
-    mask : int64, shape (B, prompt + room), or None
-        0 at padding. None if there is none.
-    positions : int64, shape (B,), or None
-        Of the next token in each row.
+    With padding also `mask`, [B, prompt + room], 0 there; and `positions`, [B], of the next token in each
+    row.
     """
 
     past: Any
@@ -366,10 +339,7 @@ class Cache:
 
 
 class _PassThrough(nn.Module):
-    """A replacement of a causal model's body that returns the hidden states that it is passed.
-
-    So what a model does to its logits, a scale or a soft cap, is done by its own code.
-    """
+    """In place of a causal model's body: so what the model does to its logits is done by its own code."""
 
     def forward(self, *args: Any, inputs_embeds: Any = None, **kwargs: Any) -> Any:
         return _BodyOutput(inputs_embeds)
@@ -399,13 +369,6 @@ def _end_tokens(config: Any) -> list[int]:
     if ids is None:
         return []
     return [ids] if isinstance(ids, int) else list(ids)
-
-
-def lora_settings(lora: Mapping[str, Any]) -> dict[str, Any]:
-    """Settings of LoRA, with defaults."""
-    for name in lora:
-        validation.choice("each setting of lora", name, LORA)
-    return LORA | dict(lora)
 
 
 def lora_config(lora: dict[str, Any], **more: Any) -> Any:

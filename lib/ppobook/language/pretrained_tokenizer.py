@@ -15,24 +15,15 @@ class PretrainedTokenizer:
 
     Without a padding token, end-of-sequence is used: masks tell the two apart.
 
-    Parameters
-    ----------
-    tokenizer : transformers.PreTrainedTokenizerBase
-
     Attributes
     ----------
+    tokenizer : transformers.PreTrainedTokenizerBase
     words : tuple of str
         By their ids; None where an id has no token.
-    vocab_size, eos, pad : int
     bos : int or None
         The token that the tokenizer puts before texts, if any.
     apply_chat_template : function
         The tokenizer's own. Absent if it has no chat template.
-
-    Raises
-    ------
-    ValueError
-        A tokenizer without an end-of-sequence token.
     """
 
     def __init__(self, tokenizer: Any) -> None:
@@ -75,9 +66,6 @@ class PretrainedTokenizer:
     def save_pretrained(self, folder: str | Path) -> None:
         """Write it to a folder, for `AutoTokenizer.from_pretrained`."""
         self.tokenizer.save_pretrained(folder)
-
-    def __repr__(self) -> str:
-        return f"PretrainedTokenizer({type(self.tokenizer).__name__}, {self.vocab_size} tokens)"
 
 
 def open_tokenizer(tokenizer: Any) -> Any:

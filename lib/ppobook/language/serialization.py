@@ -65,10 +65,7 @@ def build_tokenizer(described: dict[str, Any]) -> Any:
 
 
 def save_model(model: nn.Module, path: str | Path) -> None:
-    """Write a language model, or a `Scalar` or `RewardModel` on one, to a file.
-
-    An interruption leaves an existing file whole.
-    """
+    """Write a language model, or a `Scalar` or `RewardModel` on one, to a file."""
     buffer = io.BytesIO()
     torch.save({"architecture": describe(model), "weights": model.state_dict()}, buffer)
     atomic_write(Path(path), buffer.getvalue())
@@ -76,15 +73,8 @@ def save_model(model: nn.Module, path: str | Path) -> None:
 
 @float32_on_cpu()
 def load_model(path: str | Path, device: str | torch.device = "cpu") -> Any:
-    """Load a model from a file written by `save_model`. No code in the file is run.
-
-    Raises
-    ------
-    OSError
-        There is no such file.
-    ValueError
-        The file holds no model, or is damaged.
-    """
+    """Load a model from a file written by `save_model`, without running code in it. ValueError: it is
+    damaged."""
     content = Path(path).read_bytes()
     try:
         validation.whole_archive(io.BytesIO(content))

@@ -1,15 +1,8 @@
 """The base of all stages: the model, its optimizer, and gradients over parts of a batch.
 
 A stage says what it does with a batch (`Stage.step`). The loop, the run's folder and checkpoints are those of
-`ppobook.run`, as for control::
-
-    base = train("sft", data=World(), out="base")
-    reward_model = train("reward", "base", data=World(), out="reward_model")
-    tuned = train("ppo", "base", data=World(), reward="reward_model", out="tuned")
-
-A checkpoint holds every network that the stage uses, the reference and the reward model too, so a run's
-folder needs no other. It holds neither data nor functions: whoever resumes a run that was given these in
-memory passes them again.
+`ppobook.run`. A checkpoint holds every network that the stage uses, but neither data nor functions: whoever
+resumes a run that was given these in memory passes them again.
 """
 
 from __future__ import annotations
@@ -64,23 +57,17 @@ class Stage(Stateful):
     """One kind of training, of one model, on one data set.
 
     A subclass names its `settings_class`, makes what it needs in `__init__`, lists in `state_attributes` what
-    a checkpoint must hold besides model and optimizer, and writes `step`.
+    a checkpoint must hold besides model and optimizer, and writes `step`. As class attributes it says whether
+    it `wants_reward` and `wants_reference`, and whether it `starts_from_scratch` or from a reward model.
 
     Attributes
     ----------
-    wants_reward, wants_reference : bool, of the class
-        Whether `train` takes a reward, and a reference.
-    starts_from_scratch, starts_from_reward_model : bool, of the class
-        Whether the model may be left out, and whether it may be a reward model.
     model : torch module
         The model that is trained.
     optimizer : optimizer
         Adam. A subclass may use another optimizer of torch.
     generator : torch.Generator
         For everything that is drawn while training: prompts, tokens, minibatches.
-    tokenizer : Tokenizer
-    settings : StageSettings
-    device : str
     """
 
     algorithm: ClassVar[str]
@@ -145,7 +132,7 @@ class Stage(Stateful):
         rows : int64, shape (B,)
             Rows of the data.
         select : function of rows
-            The batch of some of the rows. If B rows are padded, a smaller batch is padded to its own width.
+            The batch of some of the rows.
         forward : function of a batch
             Outputs of the model, with gradient: tensors whose first axis is the rows, and whose second, if
             there is one, the tokens.
@@ -210,10 +197,7 @@ class Stage(Stateful):
         )
 
     def map_batches(self, function: Callable[[Completions], Tensor], completions: Completions) -> Tensor:
-        """Apply a function to completions a part at a time, without a gradient: [B] or [B, T…].
-
-        Entries beyond the width of a part are 0.
-        """
+        """Apply a function to parts of the completions, without a gradient: [B], or [B, T…] padded with 0."""
 
         @torch.no_grad()
         def one(rows: Tensor) -> Tensor:
@@ -229,10 +213,7 @@ class Stage(Stateful):
         return min(most, self.settings.micro_batch_size or most)
 
     def gradient_step(self, loss: Tensor) -> Tensor:
-        """A gradient step on a loss of all rows; returns the gradient's norm before clipping.
-
-        All processes must have the same loss; with `learn` each has a part of it.
-        """
+        """A gradient step on a loss of all rows; returns the gradient's norm before clipping."""
         self.optimizer.zero_grad()
         loss.backward()
         return self.optimizer_step()
@@ -255,10 +236,7 @@ class Stage(Stateful):
         return float(self.optimizer.param_groups[0]["lr"])
 
     def before_save(self) -> None:
-        """Called before a checkpoint is made and before the run is returned, to compute what these must hold.
-
-        It must not change later updates: when it is called differs between a resumed and an unbroken run.
-        """
+        """Compute what a checkpoint or the returned run must hold, without changing later updates."""
 
     def modules(self) -> dict[str, nn.Module]:
         """The networks among the state attributes, by name."""
