@@ -6,7 +6,8 @@ os.environ.setdefault("HF_HUB_OFFLINE", "1")
 
 import torch
 
-from ppobook.language import hf
+from ppobook.language import gpt2, hf
+from ppobook.language.model import Decoder, DecoderConfig
 from ppobook.language.rewards import RewardModel
 from ppobook.language.tokens import Completions, left_pad, right_pad
 
@@ -87,6 +88,16 @@ def assert_close(mine, theirs):
 
 def opened(net, **how):
     return hf.open_pretrained(net, words(), **how)[0]
+
+
+def as_decoder(net):
+    """GPT-2 of transformers as our decoder, with the same weights."""
+    c, weights = net.config, net.transformer.state_dict()
+    sizes = c.vocab_size, c.n_positions, c.n_layer, c.n_embd, c.n_head
+    decoder = Decoder(DecoderConfig(*sizes, eos=EOS, pad=PAD))
+    names = {name: gpt2._gpt2_name(name) for name in decoder.state_dict()}
+    decoder.load_state_dict({name: gpt2._transposed(name, weights[theirs]) for name, theirs in names.items()})
+    return decoder
 
 
 def seeded(seed=0):

@@ -203,8 +203,8 @@ PITFALLS = {
         ),
         "temperature forgotten": (
             grpo_file,
-            "token_logp",
-            lambda logits, tokens, temperature=1.0, **how: _LOGP(logits, tokens, 1.0, **how),
+            "token_logp_and_entropy",
+            lambda logits, tokens, temperature, mask, **how: _LOGP(logits, tokens, 1.0, mask, **how),
         ),
     },
     "ppo": {
@@ -232,7 +232,7 @@ PITFALLS = {
         ),
     },
 }
-_LOGITS, _LOGP = grpo_file.completion_logits, grpo_file.token_logp
+_LOGITS, _LOGP = grpo_file.completion_logits, grpo_file.token_logp_and_entropy
 _REWARDS, _VALUES = ppo_file.PPO.token_rewards, ppo_file.completion_values
 
 

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import torch
 from bands import seeds
-from small_language import EOS, completions, rough_decoder, same_run
+from small_language import completions, rough_decoder, same_run
 
 from ppobook.language import reward as room
 from ppobook.language.data import examples_of
@@ -20,13 +20,12 @@ from ppobook.language.reward import (
     calibration_error,
     held_out,
     ladder,
-    rewards_of,
     sample_pairs,
 )
 from ppobook.language.rewards import LearnedReward, RewardModel
 from ppobook.language.run import load
 from ppobook.language.stage import Task
-from ppobook.language.tokens import Completions, Pairs
+from ppobook.language.tokens import Completions
 from ppobook.language.training import train
 from ppobook.language.world import World
 
@@ -154,13 +153,6 @@ def test_one_update_is_a_step_down_the_bradley_terry_loss(pooling):
         torch.testing.assert_close(p.detach(), expected, rtol=1e-7, atol=1e-6)
 
 
-def test_both_sides_in_one_pass_are_each_side_alone():
-    reward_model = rough_reward_model()
-    pairs = Pairs(completions(), completions(answers=((2, EOS), (7,), (3, 3, 3, 3, 3, EOS))))
-    for mine, side in zip(rewards_of(reward_model, pairs), (pairs.chosen, pairs.rejected), strict=True):
-        torch.testing.assert_close(mine, slow_rewards(reward_model, side, "sum"), rtol=1e-9, atol=1e-9)
-
-
 # ------------------------------------------------------------------------------------------------- the zero
 
 
@@ -193,14 +185,6 @@ def test_centring_teaches_nothing(tmp_path):
     assert torch.equal(load(tmp_path / "run").model.zero, centred.model.zero)
 
 
-def test_a_run_that_goes_on_is_centred_again_and_is_otherwise_the_same(tmp_path):
-    fit(updates=3, lr=0.01, out=tmp_path / "run")
-    first = load(tmp_path / "run").model.zero
-    on = train(resume=tmp_path / "run", updates=6, progress=False)
-    same_run(on, fit(updates=6, lr=0.01))
-    assert not torch.equal(on.model.zero, first)
-
-
 # ------------------------------------------------------------------------------------------------ the pairs
 
 
@@ -227,18 +211,6 @@ def test_pairs_are_samples_at_two_temperatures_and_the_worlds_choice(monkeypatch
         assert mine.prompt_texts(WORLD.tokenizer) == its.prompt_texts(WORLD.tokenizer)
     sharp = sample_pairs(model, WORLD, 50, noise=0.0, generator=torch.Generator().manual_seed(1))
     assert (WORLD.gold(sharp.chosen) >= WORLD.gold(sharp.rejected)).all()
-
-
-def test_pairs_of_a_world_are_of_the_seed_and_what_is_held_out_is_not_learned():
-    stage = made()
-    assert (len(stage.pairs), len(stage.held_out)) == (40, 12)
-    again, other = made(), made(seed=1)
-    assert torch.equal(again.pairs.chosen.tokens, stage.pairs.chosen.tokens)
-    assert stage.pairs.chosen.texts(WORLD.tokenizer) != other.pairs.chosen.texts(WORLD.tokenizer)
-    assert stage.pairs.chosen.texts(WORLD.tokenizer)[:12] != stage.held_out.chosen.texts(WORLD.tokenizer)
-    assert made(eval_pairs=0).held_out is None
-    seen = torch.cat([stage.batch_rows(k) for k in range(5)])
-    assert sorted(seen.tolist()) == list(range(40))
 
 
 RECORDS = [

@@ -47,7 +47,6 @@ if TYPE_CHECKING:
     from ppobook.language.reward import calibration, calibration_error, held_out, ladder
     from ppobook.language.rewards import RewardModel
     from ppobook.language.run import Run, load
-    from ppobook.language.serialization import load_model, save_model
     from ppobook.language.stage import Stage, Task
     from ppobook.language.tokens import (
         Completions,
@@ -70,7 +69,6 @@ _NAMES = {
     "evaluating": ["Evaluation", "compare", "evaluate", "sequence_kl"],
     "grpo": ["group_advantages", "variants"],
     "hf": ["open_pretrained", "save_pretrained"],
-    "serialization": ["load_model", "save_model"],
     "generation": ["generate"],
     "model": ["Decoder", "DecoderConfig", "LanguageModel", "Scalar"],
     "reward": ["calibration", "calibration_error", "held_out", "ladder"],
