@@ -11,24 +11,8 @@ from ppobook.language.model import Decoder, DecoderConfig
 from ppobook.language.rewards import RewardModel
 from ppobook.language.tokens import Completions, left_pad, right_pad
 
-WORDS = ["<pad>", "<s>", "</s>", "<unk>"]
-WORDS += [
-    "say",
-    ":",
-    "the",
-    "a",
-    "fox",
-    "owl",
-    "hen",
-    "sings",
-    "sits",
-    "runs",
-    "by",
-    "barn",
-    "lake",
-    "mill",
-    ".",
-]
+WORDS = ["<pad>", "<s>", "</s>", "<unk>", "say", ":", "the", "a", "fox", "owl", "hen"]
+WORDS += ["sings", "sits", "runs", "by", "barn", "lake", "mill", "."]
 V = len(WORDS)
 PAD, BOS, EOS = 0, 1, 2
 ROWS = [[5, 9, 6, 12], [7], [4, 4, 11, 10, 8, 13, 15], [16, 5]]
@@ -64,13 +48,14 @@ def sizes_of(kind, **changes):
     return {"vocab_size": V, **sizes, **more, **ids, **changes}
 
 
-def net_of(kind, seed=0, scale=0.15, **changes):
+def net_of(kind, seed=0, scale=0.15, task="AutoModelForCausalLM", **changes):
     """A model of transformers whose weights are far from their initialization."""
-    from transformers import AutoConfig, AutoModelForCausalLM
+    import transformers
 
     with torch.random.fork_rng():
         torch.manual_seed(seed)
-        net = AutoModelForCausalLM.from_config(AutoConfig.for_model(kind, **sizes_of(kind, **changes)))
+        config = transformers.AutoConfig.for_model(kind, **sizes_of(kind, **changes))
+        net = getattr(transformers, task).from_config(config)
         with torch.no_grad():
             for parameter in net.parameters():
                 parameter += scale * torch.randn(parameter.shape)

@@ -15,7 +15,7 @@ from ppobook.language.data import Batches
 from ppobook.language.generation import generate
 from ppobook.language.settings import DPOSettings
 from ppobook.language.stage import Task
-from ppobook.language.tokens import Completions, Pairs
+from ppobook.language.tokens import Pairs
 from ppobook.language.training import train
 
 # Prompts of one, two and four words, and what was said of another length on either side.
@@ -175,71 +175,6 @@ def test_an_update_is_that_of_loops(settings):
     assert row["tokens"] == sum(len(said) for i in rows for said in sides(data[i])[1:])
 
 
-# --- the reference -------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("loss", ["dpo", "kto"])
-def test_the_reference_is_read_once_and_stays(loss):
-    reference = decoder(seed=5)
-    made = stage(loss=loss, reference=reference)
-    rows = LABELLED[::2] + LABELLED[1::2]  # all that was chosen, then all that was rejected
-    if loss == "kto":
-        wanted = [
-            [slow_logp(reference, ids(one["prompt"], end=False), ids(one[side])) for side in columns]
-            for columns in [("completion", "other")]
-            for one in with_others(rows)
-        ]
-    else:
-        wanted = [
-            [slow_logp(reference, prompt, said) for said in both] for prompt, *both in map(sides, PREFERENCES)
-        ]
-    wanted = torch.tensor([[x.item() for x in row] for row in wanted], dtype=torch.float64)
-    torch.testing.assert_close(made.ref_logp, wanted, rtol=1e-9, atol=1e-9)
-    kept = made.ref_logp.clone()
-    weights = {name: x.clone() for name, x in reference.state_dict().items()}
-    for k in range(3):
-        made.step(k)
-    assert torch.equal(made.ref_logp, kept)
-    assert all(torch.equal(x, weights[name]) for name, x in reference.state_dict().items())
-    assert made.task.reference is None
-
-
-# --- padding -------------------------------------------------------------------------------------------
-
-
-def widened(completions):
-    """The same with rubbish at all padding, and more of it."""
-
-    def odd(x, mask, rubbish, left):
-        filled = x.masked_fill(~mask, rubbish)
-        more = torch.full((len(x), 2), rubbish, dtype=x.dtype)
-        return torch.cat([more, filled] if left else [filled, more], dim=1)
-
-    c = completions
-    return Completions(
-        odd(c.prompts, c.prompt_mask, -7, True),
-        odd(c.prompt_mask, c.prompt_mask, False, True),
-        odd(c.tokens, c.mask, 10**9, False),
-        odd(c.mask, c.mask, False, False),
-        odd(c.logp, c.mask, math.nan, False),
-        c.ended,
-    )
-
-
-@pytest.mark.parametrize("loss", ["dpo", "simpo", "kto"])
-def test_what_stands_at_padding_changes_nothing(loss):
-    plain, odd = stage(loss=loss), stage(loss=loss)
-    odd.pairs = Pairs(widened(odd.pairs.chosen), widened(odd.pairs.rejected))
-    rows = torch.arange(len(plain.pairs))
-    results = []
-    for made in (plain, odd):
-        loss, metrics = made.loss(made.batch(made.pairs, rows))
-        gradient = torch.autograd.grad(loss, list(made.model.parameters()))
-        results.append([loss, *metrics.values(), *gradient])
-    for a, b in zip(*results, strict=True):
-        torch.testing.assert_close(b, a, rtol=1e-9, atol=1e-12)
-
-
 # --- a world of three tokens, where everything can be enumerated ---------------------------------------
 
 
@@ -327,27 +262,15 @@ def test_kto_takes_pairs_and_labels_alike():
     assert labels[0]["fox", "runs runs runs runs"] is False
 
 
-@pytest.mark.parametrize(
-    ("prompts", "wanted"),
-    [
-        ("abbbcd", [3, 4, 5, 0, 1, 2]),
-        ("aaa", [1, 2, 0]),
-    ],
-)
-def test_a_mismatched_completion_is_that_of_another_prompt(prompts, wanted):
-    said = torch.arange(len(prompts))[:, None]
-    begin = torch.tensor([[99, ord(c)] for c in prompts])
-    mask = torch.tensor([[c in "bd", True] for c in prompts])
-    # What stands at padding makes no prompt another one.
-    begin[:, 0] += torch.arange(len(prompts)) * ~mask[:, 0]
-    ones = torch.ones_like(said, dtype=torch.bool)
-    found = module.mismatched(
-        Completions(begin, mask, said, ones, torch.zeros(said.shape), torch.arange(len(prompts)) % 2 == 0)
-    )
-    assert found.chosen.tokens[:, 0].tolist() == list(range(len(prompts)))
-    assert found.rejected.tokens[:, 0].tolist() == wanted
-    assert found.rejected.ended.tolist() == [i % 2 == 0 for i in wanted]
-    assert torch.equal(found.rejected.prompts, begin)
+def test_what_is_held_out_is_measured_after_the_update():
+    made = stage(data=WORLD, pairs=9, eval_pairs=6, eval_every=2)
+    rows = [made.step(k) for k in range(2)]
+    assert "eval_loss" not in rows[0]
+    alone = stage(data=made.held_out, model=made.model)
+    loss, metrics = alone.loss(alone.batch(alone.pairs, torch.arange(6)))
+    assert rows[1]["eval_loss"] == pytest.approx(loss.item(), rel=1e-9)
+    for name in ("accuracy", "margin"):
+        assert rows[1][f"eval_{name}"] == pytest.approx(metrics[name].item(), rel=1e-9)
 
 
 # --- learning ------------------------------------------------------------------------------------------

@@ -263,25 +263,6 @@ def test_a_penalty_for_being_cut_is_part_of_the_reward():
     assert row["reward"] == pytest.approx(rewards.mean().item(), rel=1e-9)
 
 
-@pytest.mark.parametrize("weighted", [False, True])
-@pytest.mark.parametrize("estimator", ["k1", "k2", "k3"])
-def test_the_kl_in_the_loss_is_that_of_loops(estimator, weighted):
-    made = grpo(kl_coef=0.7, kl_estimator=estimator, kl_weighted=weighted, reduction="token")
-    rounds = watched(made)
-    experience = made.make_experience(0)[0]
-    moved = rough(decoder(), seed=20, scale=0.05)
-    groups = in_groups(made, rounds, moved, coarse)
-    made.model = moved
-    loss, diagnostics = made.loss(experience)
-    whole, tokens = 0, 0
-    for one in itertools.chain(*groups):
-        for now, old, ref in zip(one.now, one.old, one.ref, strict=True):
-            d = now - ref
-            kl = {"k1": d, "k2": d**2 / 2, "k3": (-d).exp() - 1 + d}[estimator]
-            whole, tokens = whole + kl * ((now - old).exp() if weighted else 1), tokens + 1
-    close(loss - diagnostics["policy_loss"], 0.7 * whole / tokens)
-
-
 # --- what the gradient is on average, by enumeration ---------------------------------------------------
 
 WORTH = [0.3, -0.5, 1.1, 0.0, -1.0, 0.8, 0.4]

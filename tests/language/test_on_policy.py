@@ -5,16 +5,15 @@ import traceback
 
 import pytest
 import torch
+from language_stages import WORDS, WORLD, rows_of, token_log_probs
+from language_stages import decoder as any_decoder
 
-from ppobook.language.model import Decoder, DecoderConfig
 from ppobook.language.on_policy import Sampling, default_max_new_tokens, kl_estimate
 from ppobook.language.rewards import GoldReward, LearnedReward, RewardModel, open_reward
 from ppobook.language.settings import SamplingSettings
 from ppobook.language.stage import Task
 from ppobook.language.training import train
-from ppobook.language.world import World
 
-TINY = World(nouns=2, places=2, verbs=2, adjectives=2, clauses=[1.0], max_new_tokens=10)
 RECORDS = [
     {"prompt": "tell fox barn :", "level": 3},
     {"prompt": "the owl", "level": 5},
@@ -23,21 +22,13 @@ RECORDS = [
 
 
 def decoder(seed=0, **sizes):
-    """A decoder in float64 whose weights are far from their quiet start."""
-    given = {"context": 20, "layers": 1, "width": 16, "heads": 2} | sizes
-    model = Decoder(DecoderConfig(TINY.tokenizer.vocab_size, **given, eos=1, pad=0), seed=seed).double()
-    generator = torch.Generator().manual_seed(seed)
-    with torch.no_grad():
-        for parameter in model.parameters():
-            parameter += 0.15 * torch.randn(parameter.shape, generator=generator, dtype=torch.float64)
-        # Some of its completions are to end before they are cut.
-        model.ln_f.bias += model.wte.weight[1] / model.wte.weight[1].norm() ** 2
-    return model
+    return any_decoder(seed=seed, ends=True, **sizes)
 
 
-def stage(data=TINY, reward=None, seed=0, model=None, **settings):
-    reward = reward or GoldReward(TINY)
-    task = Task(model or decoder(), TINY.tokenizer, data, reward, decoder(5).requires_grad_(False))
+def stage(data=WORLD, reward=None, seed=0, model=None, **settings):
+    task = Task(
+        model or decoder(), WORDS, data, reward or GoldReward(WORLD), decoder(5).requires_grad_(False)
+    )
     return Sampling(task, SamplingSettings.make("sampling", settings, {}), seed=seed)
 
 
@@ -65,14 +56,14 @@ def test_columns_go_with_their_prompts_to_a_reward_function():
         heard.append((prompts, completions, level))
         return level
 
-    made = stage(RECORDS, open_reward(reward, TINY.tokenizer, None), max_new_tokens=5)
+    made = stage(RECORDS, open_reward(reward, WORDS, None), max_new_tokens=5)
     prompts = made.draw_prompts(0, 7)
     completions = made.sample(prompts)
     assert made.score(completions, prompts.columns).tolist() == prompts.columns["level"]
     ((texts, said, level),) = heard
     known = {record["prompt"]: record["level"] for record in RECORDS}
     assert [known[text] for text in texts] == level
-    assert said == completions.texts(TINY.tokenizer)
+    assert said == completions.texts(WORDS)
 
 
 # --- completions ---------------------------------------------------------------------------------------
@@ -80,13 +71,7 @@ def test_columns_go_with_their_prompts_to_a_reward_function():
 
 def by_hand(model, completions, temperature):
     """log-probabilities of the completions' tokens, each row read by itself and without padding."""
-    rows = []
-    for b in range(len(completions)):
-        prompt = completions.prompts[b][completions.prompt_mask[b]]
-        said = completions.tokens[b][completions.mask[b]]
-        log_p = (model(torch.cat([prompt, said])[None])[0] / temperature).log_softmax(-1)
-        rows += [log_p[len(prompt) - 1 + t, y] for t, y in enumerate(said)]
-    return torch.stack(rows)
+    return torch.cat([token_log_probs(model, *row, temperature) for row in rows_of(completions)])
 
 
 @pytest.mark.parametrize("temperature", [1.0, 0.6])
@@ -105,7 +90,7 @@ def test_log_probabilities_are_those_of_the_distribution_that_was_drawn_from(tem
 
 
 def test_how_long_a_completion_may_be():
-    assert stage().max_new_tokens == TINY.max_new_tokens == 10
+    assert stage().max_new_tokens == WORLD.max_new_tokens == 10
     assert some(stage(max_new_tokens=3)).tokens.shape[1] == 3
     # Nobody says: what has room after the longest prompt, of 4 tokens, for all who read it.
     assert stage(RECORDS).max_new_tokens == 20 - 4
@@ -131,7 +116,7 @@ def test_the_row_of_the_history(gold):
             "reward": sum(k**2 for k in range(9)) / 9,
             "reward_std": (sum((k**2 - 204 / 9) ** 2 for k in range(9)) / 9) ** 0.5,
             # What the reward said is not asked for again, if it is gold.
-            "gold": 204 / 9 if gold else TINY.gold(completions).mean().item(),
+            "gold": 204 / 9 if gold else WORLD.gold(completions).mean().item(),
             "kl_reference": expected.sum().item() / 9,
             "length": sum(lengths) / 9,
             "ended": sum(
@@ -230,6 +215,6 @@ def test_a_reward_function_is_called_close_to_the_step():
         depths.append(names.index("step"))
         return [float(len(text)) for text in completions]
 
-    train("grpo", decoder(), TINY, reward=reward, updates=1, batch_size=8, group_size=4, progress=False)
+    train("grpo", decoder(), WORLD, reward=reward, updates=1, batch_size=8, group_size=4, progress=False)
     assert depths
     assert max(depths) <= 4

@@ -5,7 +5,7 @@ import math
 
 import pytest
 import torch
-from language_stages import RECORDS, WORDS, WORLD, base, completions_of, reward_model, rows_of, weights_of
+from language_stages import RECORDS, WORLD, base, completions_of, reward_model, rows_of, weights_of
 from language_stages import decoder as any_decoder
 from language_stages import stage as any_stage
 from language_stages import token_log_probs as slow_log_probs
@@ -243,28 +243,6 @@ def test_a_lesson_is_that_of_loops(pooling, settings):
         assert same(was, part.state_dict())
 
 
-def test_new_preferences_are_the_policys_own():
-    """After the policy has changed, it is the new one that is asked about."""
-    heard = []
-
-    class Asked(module.IterativePPO):
-        def prefer(self, prompts, first, second):
-            heard.append(first)
-            return [True] * len(first)
-
-    made = iterative(Asked, data=RECORDS, max_new_tokens=3, pairs=20)
-    made.refresh(0)
-    word = WORDS.encode("owl")[0]
-    with torch.no_grad():  # from now on it says one word only
-        for parameter in made.model.parameters():
-            parameter.zero_()
-        made.model.ln_f.bias[0] = 1.0
-        made.model.wte.weight[word, 0] = 100.0
-    made.refresh(1)
-    assert set(heard[1]) == {"owl owl owl"}
-    assert "owl owl owl" not in heard[0]
-
-
 def test_lessons_come_before_the_updates_that_they_are_for():
     made = iterative(refresh_every=3)
     seen, score = [weights_of(made.reward_model)], made.score
@@ -377,44 +355,6 @@ def test_what_ratios_are_to():
         with torch.no_grad():
             ref = flat([slow_log_probs(made.reference, *one, temperature) for one in rows_of(c)])
         assert row["kl_reference"] == pytest.approx((late - ref).sum().item() / len(c), rel=1e-9)
-
-
-def test_the_expected_gradient():
-    """Completions of one token: right where the lag is corrected, and another one where it is not.
-
-    The sampler's table is in quarters, and the batch has its completions in just these shares.
-    """
-    sampler, policy = Table(POLICY), [[0.5, 0.3, 0.2], *POLICY[1:]]
-    rows = [[y] for y, share in enumerate(POLICY[0]) for _ in range(round(4 * share))]
-    given = {"group_size": 1, "baseline": "batch", "scale": "none", "kl_coef": 0.0, "clip_eps": 50.0}
-    worth = torch.tensor([0.9, -0.4, 0.2], dtype=torch.float64)
-    found = {}
-    for mode, settings in {
-        "ratio": {},
-        "none": {"corrected": False},
-        "weight": {"corrected": False, "max_weight": 100.0},
-        "cut off": {"corrected": False, "max_weight": 1.1},
-    }.items():
-        made = three_tokens(
-            module.LaggedGRPO,
-            model=Table(policy),
-            reward=ScriptedReward(lambda completions: worth[completions.tokens[:, 0]]),
-            max_new_tokens=1,
-            batch_size=4,
-            **given,
-            **settings,
-        )
-        made.sample = lambda prompts: completions_of(rows, sampler)
-        experience, _ = made.make_experience(0)
-        found[mode] = torch.autograd.grad(made.loss(experience)[0], [made.model.logits])[0]
-    model = Table(policy)
-    objective = (model.logits[0].softmax(-1) * worth).sum()
-    (wanted,) = torch.autograd.grad(-objective, [model.logits])
-    assert wanted.abs().max() > 0.05
-    torch.testing.assert_close(found["ratio"], wanted, rtol=1e-9, atol=1e-12)
-    torch.testing.assert_close(found["weight"], wanted, rtol=1e-9, atol=1e-12)
-    for mode in ("none", "cut off"):
-        assert (found[mode] - wanted).abs().max() > 0.01
 
 
 def test_without_a_lag_it_is_grpo():
