@@ -22,8 +22,8 @@ SIZES = {
 
 
 def net_of(seed=0, kind="llama", **changes):
-    """A model of transformers without dropout."""
-    return small_pretrained.net_of(kind, seed, **SIZES[kind], **changes)
+    """A model of transformers without dropout, in the training mode that TRL expects."""
+    return small_pretrained.net_of(kind, seed, **SIZES[kind], **changes).train()
 
 
 def plain(folder, **more):
