@@ -6,7 +6,7 @@ os.environ.setdefault("HF_HUB_OFFLINE", "1")
 
 import torch
 
-from ppobook.language import gpt2, hf
+from ppobook.language import hf
 from ppobook.language.model import Decoder, DecoderConfig
 from ppobook.language.rewards import RewardModel
 from ppobook.language.tokens import Completions, left_pad, right_pad
@@ -80,8 +80,8 @@ def as_decoder(net):
     c, weights = net.config, net.transformer.state_dict()
     sizes = c.vocab_size, c.n_positions, c.n_layer, c.n_embd, c.n_head
     decoder = Decoder(DecoderConfig(*sizes, eos=EOS, pad=PAD))
-    names = {name: gpt2._gpt2_name(name) for name in decoder.state_dict()}
-    decoder.load_state_dict({name: gpt2._transposed(name, weights[theirs]) for name, theirs in names.items()})
+    names = {name: hf._gpt2_name(name) for name in decoder.state_dict()}
+    decoder.load_state_dict({name: hf._transposed(name, weights[theirs]) for name, theirs in names.items()})
     return decoder
 
 

@@ -27,7 +27,7 @@ from small_pretrained import (
     words,
 )
 
-from ppobook.language import gpt2, hf, pretrained
+from ppobook.language import hf, pretrained
 from ppobook.language.evaluating import compare, evaluate
 from ppobook.language.generation import generate
 from ppobook.language.pretrained_tokenizer import open_tokenizer
@@ -124,7 +124,7 @@ def test_gpt2_in_our_decoder_is_gpt2(transformers):
     )
     assert torch.equal(mine.tokens, theirs.tokens)
     torch.testing.assert_close(mine.logp, theirs.logp, rtol=1e-5, atol=1e-5)
-    there = gpt2.from_decoder(decoder)
+    there = hf.from_decoder(decoder)
     assert torch.equal(there(input_ids=tokens).logits, net(input_ids=tokens).logits)
 
 

@@ -257,31 +257,6 @@ def test_lessons_come_before_the_updates_that_they_are_for():
     assert [same(a, b) for a, b in itertools.pairwise(seen)] == [False, True, True, False, True]
 
 
-class Longer(module.IterativePPO):
-    """Somebody who prefers the longer text."""
-
-    def prefer(self, prompts, first, second):
-        assert all(text in {one["prompt"] for one in RECORDS} | {*WORLD.prompts} for text in prompts)
-        return [len(a.split()) > len(b.split()) for a, b in zip(first, second, strict=True)]
-
-
-def test_a_preference_of_ones_own():
-    made = iterative(Longer, data=RECORDS, max_new_tokens=6, pairs=30)
-    made.refresh(0)
-    pairs = made.asked.pairs
-    assert len(pairs) == 30
-    lengths = [side.lengths - side.ended.long() for side in (pairs.chosen, pairs.rejected)]
-    assert (lengths[0] >= lengths[1]).all()
-    assert (lengths[0] > lengths[1]).sum() > 5
-    # In a World too, the method counts and not the World.
-    made = iterative(Longer, pairs=30)
-    made.refresh(0)
-    lengths = [
-        side.lengths - side.ended.long() for side in (made.asked.pairs.chosen, made.asked.pairs.rejected)
-    ]
-    assert (lengths[0] >= lengths[1]).all()
-
-
 # --- a sampler that lags -------------------------------------------------------------------------------
 
 

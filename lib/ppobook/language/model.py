@@ -254,14 +254,8 @@ class Scalar(nn.Module):
     """A language model with a scalar head: one number a token, in place of logits.
 
     As a critic, the value of the state after a token; in a reward model, the token's contribution to the
-    reward, or, at the last token, the reward. The head starts at 0.
-
-    Parameters
-    ----------
-    body : LanguageModel
-        Its weights are copied.
-    bias : bool
-        Whether the head has a bias. A sum over tokens would add it once a token.
+    reward, or, at the last token, the reward. The head starts at 0; the body's weights are copied. Without
+    `bias`, a sum over tokens adds no constant for each.
     """
 
     def __init__(self, body: Any, bias: bool = True) -> None:

@@ -8,15 +8,14 @@ lagged_grpo      GRPO on completions of the policy as it was k updates ago      
 from __future__ import annotations
 
 import copy
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from ppobook import divergences
-from ppobook.language import grpo, parallel, reward
+from ppobook.language import grpo, reward
 from ppobook.language.data import Prompts, take_rows
 from ppobook.language.grpo import GRPO
 from ppobook.language.on_policy import Sampling
@@ -180,14 +179,7 @@ class IterativePPO(PPO):
     on them: how far the policy has left its training data. `fresh_accuracy_after` is its accuracy afterwards.
     The scale of its rewards changes each time, so compare `gold` over a run, not `reward`.
 
-    **Preferences** are those of `World.prefer`, or of a method `prefer` of a subclass, which returns for each
-    prompt whether the first completion is preferred::
-
-        class Shorter(IterativePPO):
-            def prefer(self, prompts, first, second):
-                return [len(a) < len(b) for a, b in zip(first, second)]
-
-        train(Shorter, "base", data="prompts.jsonl", reward="reward_model")
+    **Preferences** are those of `World.prefer`. For others, or other data, a subclass has its own `ask`.
 
     **Differences to the papers.** Both train a new reward model each time, on all preferences so far, from
     the language model. Here training continues from the current reward model; its training data from before
@@ -202,9 +194,6 @@ class IterativePPO(PPO):
     algorithm = "iterative_ppo"
     settings_class = IterativePPOSettings
     state_attributes = (*PPO.state_attributes, "asked")
-
-    # In a subclass a method (prompts: list[str], first: list[str], second: list[str]) -> list[bool].
-    prefer: ClassVar[Any] = None
 
     settings: IterativePPOSettings
     reward_model: RewardModel
@@ -227,7 +216,9 @@ class IterativePPO(PPO):
         s, old = self.settings, self.asked.pairs
         new, tokens = self.ask(number)
         metrics = {"tokens": tokens, "fresh_accuracy": self.accuracy(new)}
-        self.asked.pairs = pairs = new if old is None or not s.keep_old else join_pairs([old, new])
+        keep = [new] if old is None or not s.keep_old else [old, new]
+        sides = ([getattr(pairs, side) for pairs in keep] for side in ("chosen", "rejected"))
+        self.asked.pairs = pairs = Pairs(*map(Completions.join, sides))
         settings = RewardSettings(
             updates=s.reward_model_epochs * -(-len(pairs) // s.reward_model_batch_size),
             lr=s.reward_model_lr,
@@ -261,13 +252,8 @@ class IterativePPO(PPO):
                 side.append(self.generate(self.model, prompts, temperature))
         first, second = (take_rows(Completions.join(side), torch.arange(s.pairs)) for side in sides)
         tokens = int(first.mask.sum() + second.mask.sum())
-        if self.prefer is None:
-            seed = stream(self.seed, f"preferences {number}")
-            return self.task.data.prefer(first, second, noise=s.noise, seed=seed), tokens
-        texts = first.texts(self.tokenizer), second.texts(self.tokenizer)
-        # Of several processes only the first one asks.
-        answers = parallel.first(lambda: self.prefer(first.prompt_texts(self.tokenizer), *texts))
-        return pairs_from_answers(answers, first, second), tokens
+        seed = stream(self.seed, f"preferences {number}")
+        return self.task.data.prefer(first, second, noise=s.noise, seed=seed), tokens
 
     def accuracy(self, pairs: Pairs) -> float:
         """The share of pairs whose chosen completion has the larger reward; a tie counts half."""
@@ -276,19 +262,6 @@ class IterativePPO(PPO):
             reward.pooled_rewards(self.reward_model, side, rows) for side in (pairs.chosen, pairs.rejected)
         )
         return (0.5 + 0.5 * (chosen - rejected).sign()).mean().item()
-
-
-def join_pairs(parts: Sequence[Pairs]) -> Pairs:
-    """Several sets of pairs as one, in order."""
-    return Pairs(*(Completions.join([getattr(p, side) for p in parts]) for side in ("chosen", "rejected")))
-
-
-def pairs_from_answers(answers: Sequence[bool], first: Completions, second: Completions) -> Pairs:
-    """Pairs from what `prefer` returned: for each pair, whether the first completion is preferred."""
-    both, rows = Completions.join([first, second]), torch.arange(len(first))
-    prefers_first, others = torch.tensor(answers, dtype=torch.bool), rows + len(first)
-    chosen, rejected = torch.where(prefers_first, rows, others), torch.where(prefers_first, others, rows)
-    return Pairs(both.select(chosen), both.select(rejected))
 
 
 class LaggedGRPO(GRPO):

@@ -132,11 +132,14 @@ class RewardModelling(PairStage):
     starts_from_reward_model = True
 
     def __init__(self, task: Task, settings: Any, *, seed: int = 0, device: str = "cpu") -> None:
-        reward_model = reward_model_from(task.model, settings.pooling)
+        # A resumed run starts from its reward model, and has its pairs in the checkpoint.
+        sampler = None if isinstance(task.model, RewardModel) else task.model
+        # No bias: the body has one per token already, and `zero` is one per completion.
+        reward_model = task.model if sampler is None else RewardModel(sampler, settings.pooling, bias=False)
+        if reward_model.pooling != settings.pooling:
+            raise ValueError(f"pooling must be {reward_model.pooling!r}, as before, got {settings.pooling!r}")
         super().__init__(replace(task, model=reward_model), settings, seed=seed, device=device)
         self.moved = False  # since rewards were centred
-        # A run that is resumed starts from its reward model.
-        sampler = None if isinstance(task.model, RewardModel) else task.model
         self.open_pairs(sampler, reward_model.body.context, settings.eval_pairs)
 
     def step(self, number: int) -> dict[str, Any]:
@@ -192,16 +195,6 @@ class RewardModelling(PairStage):
             rewards = [pooled_rewards(self.model, side, rows) for side in (pairs.chosen, pairs.rejected)]
             self.model.zero.copy_(torch.cat(rewards).mean())
             self.moved = False
-
-
-def reward_model_from(model: LanguageModel | RewardModel, pooling: str) -> RewardModel:
-    """A reward model with a language model's weights and rewards of 0; a `RewardModel` as it is."""
-    if not isinstance(model, RewardModel):
-        # No bias: the body has one per token already, and `zero` is one per completion.
-        return RewardModel(model, pooling, bias=False)
-    if model.pooling != pooling:
-        raise ValueError(f"pooling must be {model.pooling!r}, that of the reward model, got {pooling!r}")
-    return model
 
 
 # ------------------------------------------------------------------------------------------------- pairs
