@@ -14,7 +14,6 @@ from ppobook.language.pretrained_tokenizer import open_tokenizer
 from ppobook.language.stage import Task
 from ppobook.language.tokens import Completions, completion_logits, token_logp
 
-
 SIZES = {
     "llama": {"hidden_size": 16, "num_attention_heads": 2, "num_key_value_heads": 1, "intermediate_size": 24},
     "gpt2": {"n_embd": 16, "n_head": 2, "resid_pdrop": 0.0, "embd_pdrop": 0.0, "attn_pdrop": 0.0},

@@ -12,7 +12,9 @@ from slow_statistics import close, mean, sample_std
 from small_language import EVERY, ScriptedReward, rough
 from three_tokens import ONE_WORD
 
+from ppobook.language import grpo as module
 from ppobook.language.grpo import group_advantages
+from ppobook.language.on_policy import Sampling
 from ppobook.language.settings import VARIANTS
 from ppobook.language.tokens import Completions, right_pad
 
@@ -212,11 +214,10 @@ def in_groups(made, rounds, policy, worth):
     return list(found.values())
 
 
-@pytest.mark.parametrize("variant", VARIANTS)
-def test_a_variant_is_its_papers_formula(variant):
-    """Everything between the samples and the loss, and its gradient."""
+def check_variant(variant, **settings):
+    """Everything between the samples and the loss, and its gradient, is the paper's."""
     formula, scale, reward = PAPER[variant]
-    made = grpo(variant=variant, reward=reward and ScriptedReward(reward))
+    made = grpo(variant=variant, reward=reward and ScriptedReward(reward), **settings)
     rounds = watched(made)
     experience, row = made.make_experience(0)
     completions = Completions.join(rounds)
@@ -249,6 +250,59 @@ def test_a_variant_is_its_papers_formula(variant):
     assert max(x.abs().max() for x in found if x is not None) > 1e-3
     if variant != "rloo":
         assert 0.01 < diagnostics["clip_fraction"] < 0.99
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_a_variant_is_its_papers_formula(variant):
+    check_variant(variant)
+
+
+GROUP, CLIP, KL, SCORE = group_advantages, module.clipped_surrogate_loss, module.kl_estimate, Sampling.score
+LOGITS, LOGP = module.completion_logits, module.token_logp_and_entropy
+# What implementations get wrong: each changes one thing that an update calls.
+PITFALLS = {
+    "rewards of others": (Sampling, "score", lambda *x: SCORE(*x).roll(1)),
+    "groups mixed up": (
+        module,
+        "group_advantages",
+        lambda rewards, size, **how: GROUP(rewards.view(-1, size).T.reshape(-1), size, **how),
+    ),
+    "advantage sign": (module, "group_advantages", lambda *x, **how: -GROUP(*x, **how)),
+    "KL exchanged": (module, "kl_estimate", lambda e, p, q, *w, **how: KL(e, q, p, *w, **how)),
+    "the policy as reference": (
+        Sampling,
+        "reference_logp",
+        lambda self, c: self.compute_logp(self.model, c),
+    ),
+    "padding counted": (module, "clipped_surrogate_loss", lambda *x, mask, **how: CLIP(*x, **how)),
+    "old log-probs recomputed": (
+        module,
+        "clipped_surrogate_loss",
+        lambda logp, old, *rest, **how: CLIP(logp, logp.detach(), *rest, **how),
+    ),
+    "clip missing": (
+        module,
+        "clipped_surrogate_loss",
+        lambda logp, old, a, eps, clip_eps_high, **how: CLIP(logp, old, a, 0.999, **how),
+    ),
+    "shift by one token": (
+        module,
+        "completion_logits",
+        lambda model, c: LOGITS(model, c).roll(1, dims=1),
+    ),
+    "temperature forgotten": (
+        module,
+        "token_logp_and_entropy",
+        lambda logits, tokens, temperature, mask, **how: LOGP(logits, tokens, 1.0, mask, **how),
+    ),
+}
+
+
+@pytest.mark.parametrize("pitfall", PITFALLS)
+def test_a_pitfall_is_found(pitfall, monkeypatch):
+    monkeypatch.setattr(*PITFALLS[pitfall])
+    with pytest.raises(AssertionError):
+        check_variant("grpo", temperature=0.8)
 
 
 def test_a_penalty_for_being_cut_is_part_of_the_reward():

@@ -9,6 +9,7 @@ from language_stages import PPO_SETTINGS, completions_of, decoder, log_probs, pp
 from small_language import EVERY, rough
 from three_tokens import WORTH, far_from_optimum, given, of_table
 
+from ppobook.language import ppo as module
 from ppobook.language.model import Scalar
 from ppobook.language.ppo import PPO
 from ppobook.language.rewards import LearnedReward, RewardModel
@@ -95,9 +96,8 @@ def slow_update(made, completions, policy, critic, rewards):
     return sum(loss for loss, _ in losses) / (len(rows) * made.max_new_tokens)
 
 
-@pytest.mark.parametrize("settings", PPO_SETTINGS, ids=str)
-def test_the_loss_of_an_update_is_that_of_loops(settings):
-    """Everything between the samples and the loss, and its gradient."""
+def check_loss(**settings):
+    """Everything between the samples and the loss, and its gradient, is that of loops."""
     made = ppo(**{"kl_coef": 0.4} | settings)
     experience, _ = made.make_experience(0)
     completions = experience.completions
@@ -120,6 +120,47 @@ def test_the_loss_of_an_update_is_that_of_loops(settings):
         if a is not None:
             torch.testing.assert_close(a, b, rtol=1e-7, atol=1e-9)
     assert 0.01 < metrics["clip_fraction"] < 0.99
+
+
+@pytest.mark.parametrize("settings", PPO_SETTINGS, ids=str)
+def test_the_loss_of_an_update_is_that_of_loops(settings):
+    check_loss(**settings)
+
+
+GAE, LOSS, KL = module.gae, module.ppo_loss, module.kl_estimate
+REWARDS, VALUES = PPO.token_rewards, module.completion_values
+# What implementations get wrong: each changes one thing that an update calls.
+PITFALLS = {
+    "KL exchanged": (module, "kl_estimate", lambda e, p, q, *w, **how: KL(e, q, p, *w, **how)),
+    "reward at the wrong token": (
+        PPO,
+        "token_rewards",
+        lambda self, c, r, ref: REWARDS(self, c, r, ref).roll(-1, dims=1),
+    ),
+    "the end not terminal": (
+        module,
+        "gae",
+        lambda r, v, done, cut, *x, **how: GAE(r, v, done & False, cut & False, *x, **how),
+    ),
+    "padding counted": (module, "ppo_loss", lambda *x, mask, **how: LOSS(*x, **how)),
+    "entropy sign": (
+        module,
+        "ppo_loss",
+        lambda logp, old, a, v, r, h, **how: LOSS(logp, old, a, v, r, -h, **how),
+    ),
+    "values shifted by one token": (
+        module,
+        "completion_values",
+        lambda critic, c: VALUES(critic, c).roll(1, dims=1),
+    ),
+}
+
+
+@pytest.mark.parametrize("pitfall", PITFALLS)
+def test_a_pitfall_is_found(pitfall, monkeypatch):
+    monkeypatch.setattr(*PITFALLS[pitfall])
+    with pytest.raises(AssertionError):
+        check_loss(entropy_coef=0.05, lam=0.9, temperature=0.8)
 
 
 # --- a world of three tokens, where everything can be enumerated ---------------------------------------

@@ -11,7 +11,7 @@ from ppobook.language.generation import generate
 from ppobook.language.model import Decoder, DecoderConfig
 from ppobook.language.sft import SFT, next_token_loss
 from ppobook.language.stage import Task
-from ppobook.language.tokens import Completions, WordTokenizer
+from ppobook.language.tokens import WordTokenizer
 from ppobook.language.training import train
 from ppobook.language.world import World
 
@@ -57,23 +57,6 @@ def test_the_loss_is_the_mean_over_the_tokens_of_the_completions():
     for mine, other in zip(gradients(loss, model), gradients(expected, model), strict=True):
         torch.testing.assert_close(mine, other, rtol=1e-9, atol=1e-11)
     assert not accuracy.requires_grad
-
-
-def test_what_stands_at_padding_changes_nothing():
-    model, clean, junk = rough_decoder(), completions(), 10**6
-    dirty = Completions(
-        clean.prompts.masked_fill(~clean.prompt_mask, junk),
-        clean.prompt_mask,
-        clean.tokens.masked_fill(~clean.mask, junk),
-        clean.mask,
-        clean.logp.masked_fill(~clean.mask, math.nan),
-        clean.ended,
-    )
-    one, other = next_token_loss(model, clean), next_token_loss(model, dirty)
-    assert one[0].item() == other[0].item()
-    assert one[1].item() == other[1].item()
-    for mine, its in zip(gradients(one[0], model), gradients(other[0], model), strict=True):
-        assert torch.equal(mine, its)
 
 
 # ------------------------------------------------------------------------------------------------ the stage

@@ -61,6 +61,26 @@ def test_padding_changes_neither_loss_nor_gradient_nor_metrics(case):
             torch.testing.assert_close(other, plain, rtol=1e-9, atol=1e-12)
 
 
+@pytest.mark.parametrize("kind", [ppo, grpo])
+def test_a_step_is_epochs_of_adam_on_minibatches(kind):
+    settings = {"epochs": 2, "num_minibatches": 2, "lr": 0.01, "kl_coef": 0.2}
+    made, twin = kind(**settings), kind(**settings)
+    made.step(0)
+    experience, _ = twin.make_experience(0)
+    weights = [*twin.model.parameters(), *(twin.critic.parameters() if kind is ppo else ())]
+    optimizer = torch.optim.Adam(weights, 0.01)
+    for _ in range(2):
+        order = torch.randperm(12 if kind is ppo else 4, generator=twin.generator)
+        for part in order.tensor_split(2):
+            rows = part if kind is ppo else torch.cat([torch.arange(3 * k, 3 * k + 3) for k in part])
+            optimizer.zero_grad()
+            twin.loss(experience.select(rows))[0].backward()
+            torch.nn.utils.clip_grad_norm_(weights, twin.settings.max_grad_norm)
+            optimizer.step()
+    for mine, its in zip(made.model.parameters(), twin.model.parameters(), strict=True):
+        torch.testing.assert_close(mine, its, rtol=1e-9, atol=1e-12)
+
+
 @pytest.mark.parametrize(
     "made",
     [
