@@ -114,10 +114,9 @@ class DPO(PairStage):
         rows = self.batch_rows(number)
         batch = self.batch(self.pairs, rows)
         kl = self.reference_point(batch) if self.settings.loss == "kto" else None
-        metrics: dict[str, Any] = self.learn(  # forward, loss, gradient step
+        metrics = self.learn(  # forward, loss, gradient step
             rows,
             select=lambda rows: self.batch(self.pairs, rows),
-            forward=self.forward,
             loss=lambda batch, outputs: self.loss(batch, outputs, kl),
         )
         if self.held_out is not None and (number + 1) % self.settings.eval_every == 0:

@@ -188,27 +188,14 @@ class Sampling(Stage):
 
     # ------------------------------------------------------------------------------- the gradient step
 
-    def forward(self, batch: Any) -> dict[str, Tensor]:
-        """Compute what the loss needs from the networks, with gradient: tensors of shape [B] or [B, T]."""
-        raise NotImplementedError
-
-    def loss(self, batch: Any, outputs: dict[str, Tensor] | None = None) -> tuple[Tensor, dict[str, Any]]:
-        """The loss of a batch and its metrics; `outputs` are those of `forward`, if known already."""
-        raise NotImplementedError
-
     def loss_weight(self, batch: Any) -> int:
         """The number of entries that the loss of a batch is a mean over: its tokens or its rows."""
         return int(batch.completions.mask.sum()) if self.settings.reduction == "token" else len(batch)
 
     def minibatch_step(self, minibatch: Any) -> dict[str, Any]:
         """One gradient step on the loss of a minibatch. Returns the loss, its metrics and grad_norm."""
-        return self.learn(
-            torch.arange(len(minibatch), device=self.device),
-            select=minibatch.select,
-            forward=self.forward,
-            loss=self.loss,
-            weight=self.loss_weight,
-        )
+        rows = torch.arange(len(minibatch), device=self.device)
+        return self.learn(rows, select=minibatch.select)  # forward, loss, gradient step
 
 
 def default_max_new_tokens(prompts: Prompts, models: Sequence[Any]) -> int:

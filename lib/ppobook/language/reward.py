@@ -155,12 +155,8 @@ class RewardModelling(PairStage):
         """
         rows = self.batch_rows(number)
         batch = take_rows(self.pairs, rows, self.device)
-        metrics: dict[str, Any] = self.learn(  # forward, loss, gradient step
-            rows,
-            select=lambda rows: take_rows(self.pairs, rows, self.device),
-            forward=self.forward,
-            loss=self.loss,
-        )
+        # forward, loss, gradient step
+        metrics = self.learn(rows, select=lambda rows: take_rows(self.pairs, rows, self.device))
         self.moved = True
         if self.held_out is not None and (number + 1) % self.settings.eval_every == 0:
             metrics |= self.evaluate(self.held_out)

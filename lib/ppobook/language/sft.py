@@ -74,13 +74,8 @@ class SFT(Stage):
         """
         rows = self.batch_rows(number)
         batch = take_rows(self.examples, rows, self.device)
-        metrics: dict[str, Any] = self.learn(  # forward, loss, gradient step
-            rows,
-            select=lambda rows: take_rows(self.examples, rows, self.device),
-            forward=self.forward,
-            loss=self.loss,
-            weight=lambda batch: batch.mask.sum(),
-        )
+        # forward, loss, gradient step
+        metrics = self.learn(rows, select=lambda rows: take_rows(self.examples, rows, self.device))
         if self.held_out is not None and (number + 1) % self.settings.eval_every == 0:
             metrics |= self.evaluate(self.held_out)
         return metrics | {"tokens": int(batch.mask.sum())}
@@ -93,6 +88,9 @@ class SFT(Stage):
         """The mean over all tokens of the completions, and metrics."""
         loss, accuracy = (masked_mean(outputs[name], mask=batch.mask) for name in ("loss", "correct"))
         return loss, {"accuracy": accuracy}
+
+    def loss_weight(self, batch: Completions) -> int:
+        return int(batch.mask.sum())
 
     @torch.no_grad()
     def evaluate(self, held_out: Completions) -> dict[str, float]:

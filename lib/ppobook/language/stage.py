@@ -114,47 +114,37 @@ class Stage(Stateful):
         """
         raise NotImplementedError
 
+    def forward(self, batch: Any) -> dict[str, Tensor]:
+        """Compute what the loss needs from the networks, with gradient: tensors of shape [B] or [B, T]."""
+        raise NotImplementedError
+
+    def loss(self, batch: Any, outputs: dict[str, Tensor]) -> tuple[Tensor, dict[str, Any]]:
+        """The mean loss of a batch, from the outputs of `forward`, and its metrics."""
+        raise NotImplementedError
+
+    def loss_weight(self, batch: Any) -> int:
+        """The number of entries that the loss of a batch is a mean over: its rows, or its tokens."""
+        return len(batch)
+
     def learn(
-        self,
-        rows: Tensor,
-        select: Callable[[Tensor], Any],
-        forward: Callable[[Any], dict[str, Tensor]],
-        loss: Callable[[Any, dict[str, Tensor]], tuple[Tensor, dict[str, Any]]],
-        weight: Callable[[Any], Any] = len,
+        self, rows: Tensor, select: Callable[[Tensor], Any], loss: Callable[..., Any] | None = None
     ) -> dict[str, Any]:
-        """A gradient step on a loss that is a mean over rows, or over tokens.
+        """A gradient step on the loss of the batch that `select` makes of these rows, [B].
 
         The gradient is accumulated over micro-batches of `micro_batch_size` rows, and over the processes,
-        each with its share of the rows. Metrics are computed from all rows together.
-
-        Parameters
-        ----------
-        rows : int64, shape (B,)
-            Rows of the data.
-        select : function of rows
-            The batch of some of the rows.
-        forward : function of a batch
-            Outputs of the model, with gradient: tensors whose first axis is the rows, and whose second, if
-            there is one, the tokens.
-        loss : function of a batch and of the outputs of `forward`
-            The mean loss, and metrics.
-        weight : function of a batch
-            The number of rows, or of tokens, that the mean is over.
-
-        Returns
-        -------
-        dict of scalars
-            loss, the metrics, and grad_norm.
+        each with its share of the rows. Metrics are computed from all rows together: loss, those of the loss,
+        and grad_norm. `loss` is called in place of the method.
         """
+        loss = loss or self.loss
         self.optimizer.zero_grad()
         whole = select(rows)
-        total = float(weight(whole))
+        total = self.loss_weight(whole)
 
         def one(some: Tensor) -> tuple[dict[str, Tensor], dict[str, Any]]:
             part = whole if len(some) == len(rows) else select(rows[some.to(rows.device)])
-            outputs = forward(part)
+            outputs = self.forward(part)
             value, metrics = loss(part, outputs)
-            (value * (float(weight(part)) / total)).backward()
+            (value * (self.loss_weight(part) / total)).backward()
             return _detached(outputs), _detached({"loss": value, **metrics})
 
         done = self.map_rows(len(rows), one)
