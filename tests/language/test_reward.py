@@ -9,18 +9,18 @@ import torch
 from bands import seeds
 from small_language import completions, rough_decoder, same_run
 
+from ppobook.language import pairs as pairs_file
 from ppobook.language import reward as room
 from ppobook.language.data import examples_of
 from ppobook.language.generation import generate
 from ppobook.language.model import Decoder, DecoderConfig
+from ppobook.language.pairs import SampledPairs, sample_pairs
 from ppobook.language.reward import (
     RewardModelling,
-    SampledPairs,
     calibration,
     calibration_error,
     held_out,
     ladder,
-    sample_pairs,
 )
 from ppobook.language.rewards import LearnedReward, RewardModel
 from ppobook.language.run import load
@@ -169,7 +169,7 @@ def test_centring_teaches_nothing(tmp_path):
 
 
 def test_pairs_are_samples_at_two_temperatures_and_the_worlds_choice(monkeypatch):
-    monkeypatch.setattr(room, "EVAL_BATCH_SIZE", 7)
+    monkeypatch.setattr(pairs_file, "EVAL_BATCH_SIZE", 7)
     model = decoder(seed=2, width=16)
     given = {"temperatures": (0.7, 2.0), "noise": 0.3}
     pairs = sample_pairs(model, WORLD, 17, **given, seed=5, generator=torch.Generator().manual_seed(1))

@@ -18,7 +18,7 @@ The same with your own model, prompts and reward function::
 `sft`, `reward`                supervised fine-tuning; training of a reward model
 `ppo`, `grpo`, `dpo`           one algorithm each; GRPO and DPO with their variants
 `online`                       online DPO, PPO with a reward model that is trained further, lagged GRPO
-`stage`, `on_policy`           what the stages share: gradient step, checkpoint; completions, rewards, KL
+`stage`, `on_policy`, `pairs`  what the stages share: gradient step, checkpoint; completions, rewards, KL
 `rewards`                      rewards: the world's, a reward model's, or a function of texts
 `world`, `data`                a tiny world whose true reward is known; the formats of your own data
 `tokens`, `model`              tokenizer, padding, completions; a decoder like GPT-2, and generation

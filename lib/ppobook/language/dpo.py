@@ -26,7 +26,7 @@ from torch import Tensor
 
 from ppobook.language.data import labelled_of, take_rows
 from ppobook.language.model import LanguageModel
-from ppobook.language.reward import EVAL_BATCH_SIZE, PairStage
+from ppobook.language.pairs import EVAL_BATCH_SIZE, PairStage
 from ppobook.language.settings import BETA, DPOSettings
 from ppobook.language.stage import Task
 from ppobook.language.tokens import Completions, Pairs, completion_logits, token_logp

@@ -19,8 +19,9 @@ from ppobook.language import grpo, reward
 from ppobook.language.data import Prompts, take_rows
 from ppobook.language.grpo import GRPO
 from ppobook.language.on_policy import Sampling
+from ppobook.language.pairs import EVAL_BATCH_SIZE, SampledPairs
 from ppobook.language.ppo import PPO
-from ppobook.language.reward import EVAL_BATCH_SIZE, RewardModelling, SampledPairs
+from ppobook.language.reward import RewardModelling
 from ppobook.language.rewards import RewardModel
 from ppobook.language.settings import (
     IterativePPOSettings,
