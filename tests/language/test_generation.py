@@ -137,14 +137,6 @@ def test_rows_do_not_disturb_each_other():
     assert all(torch.equal(states[0], state) for state in states)
 
 
-def test_it_stops_when_all_have_ended():
-    model = decoder()
-    model.eos = generate(model, torch.full((3, 2), 3), None, 1, temperature=0).tokens[0, 0].item()
-    c = generate(model, torch.full((3, 2), 3), None, 10, temperature=0)
-    assert c.tokens.tolist() == [[model.eos]] * 3
-    assert c.ended.all()
-
-
 def test_draw_lays_probabilities_end_to_end():
     p = torch.tensor([0.0, 0.25, 0.0, 0.5, 0.25, 0.0], dtype=torch.float64).log()
     u = torch.tensor([0.0, 0.2499, 0.25, 0.7499, 0.75, 1 - 2.0**-53], dtype=torch.float64)

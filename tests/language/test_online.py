@@ -117,13 +117,6 @@ def generator(seed=0):
     return torch.Generator().manual_seed(seed)
 
 
-def test_the_best_and_the_worst_of_each_group():
-    rewards = torch.tensor([3.0, 1.0, 2.0, -5.0, 7.0, 0.0])
-    for size, best, worst in ((2, [0, 2, 4], [1, 3, 5]), (3, [0, 4], [1, 3]), (6, [4], [3])):
-        found = module.best_and_worst(rewards, size, generator=generator())
-        assert [x.tolist() for x in found] == [best, worst]
-
-
 def test_of_three_the_order_is_plackett_and_luces():
     rewards, noise = [0.4, 0.0, -0.9], 0.8
     best, worst = module.best_and_worst(
