@@ -237,9 +237,7 @@ def test_a_reward_function_is_given_texts_and_the_columns_that_it_asks_for():
 
 @pytest.mark.parametrize(("n", "wanted", "held"), [(30, 2, 2), (30, 8, 3), (9, 5, 0)])
 def test_what_is_held_out_is_not_learned(n, wanted, held):
-    stored = completions(
-        prompts=[(3,)] * n, answers=[(4, 5)] * n
-    )  # each row has log-probabilities of its own
+    stored = some_completions([(3,)] * n, [(4, 5)] * n)  # each row has log-probabilities of its own
     learned, kept = train_eval_split(stored, wanted, seed=3)
     assert (0 if kept is None else len(kept)) == held
     parts = [learned.logp] if kept is None else [learned.logp, kept.logp]
