@@ -24,7 +24,7 @@ from language import NEW_TOKENS, ROWS, folder
 from ppobook.language.hf import open_pretrained, save_pretrained
 from ppobook.language.model import Decoder, DecoderConfig, Scalar
 from ppobook.language.rewards import RewardModel
-from ppobook.language.serialization import save_model
+from ppobook.language.serialization import describe
 from ppobook.language.tokens import WordTokenizer
 from ppobook.language.world import World
 
@@ -73,7 +73,8 @@ def run(job: dict[str, Any]) -> dict[str, Any]:
         torch.nn.init.normal_(reward_model.output.weight, generator=torch.Generator().manual_seed(2))
     save_pretrained(reward_models[0], place / "reward_model", theirs)
     for name, model in (("decoder", decoder), ("sampled", sampled), ("reward_model", reward_models[1])):
-        save_model(model, place / f"{name}.pt")
+        saved = {"architecture": describe(model), "weights": model.state_dict()}
+        torch.save(saved, place / f"{name}.pt")
     data = records(world, torch.Generator().manual_seed(3))
     data["words"] = list(tokenizer.words[2:])
     (place / "data.json").write_text(json.dumps(data, indent=1) + "\n")

@@ -6,20 +6,30 @@ same weights in the library's own decoder, which is what `ppobook language` trai
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import common
 import language
+import torch
 from language import NEW_TOKENS
 
 from ppobook.language import train
 from ppobook.language.registry import stage_class
 from ppobook.language.rewards import RewardModel
-from ppobook.language.serialization import load_model
+from ppobook.language.serialization import build
 from ppobook.language.tokens import WordTokenizer
 
 SAMPLING = ("grpo", "rloo", "ppo")
 DATA = {"sft": "examples", "dpo": "pairs"} | dict.fromkeys(SAMPLING, "prompts")
+
+
+def read_model(path: Path) -> Any:
+    """Read a model of the library's own that make_gpt2.py has written."""
+    saved = torch.load(path, weights_only=True)
+    model = build(saved["architecture"])
+    model.load_state_dict(saved["weights"])
+    return model
 
 
 def start(job: dict[str, Any]) -> tuple[Any, Any, Any]:
@@ -32,9 +42,9 @@ def start(job: dict[str, Any]) -> tuple[Any, Any, Any]:
 
         model = str(place / "sampled" if algorithm in SAMPLING else place)
         return model, None, str(place / "reward_model") if algorithm == "ppo" else reward
-    model = load_model(place / ("sampled.pt" if algorithm in SAMPLING else "decoder.pt"))
+    model = read_model(place / ("sampled.pt" if algorithm in SAMPLING else "decoder.pt"))
     if algorithm == "ppo":
-        scalar = load_model(place / "reward_model.pt")
+        scalar = read_model(place / "reward_model.pt")
         reward = RewardModel(scalar.body, "last", bias=False)
         reward.output.load_state_dict(scalar.output.state_dict())
     return model, WordTokenizer(language.read(job)["words"]), reward

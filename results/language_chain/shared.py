@@ -26,8 +26,9 @@ from ppobook.evaluation import aggregate
 from ppobook.experiments import results, results_folder
 from ppobook.language import Completions, Pairs, World, evaluate, load, train
 from ppobook.language.opening import open_task
+from ppobook.language.pairs import sample_pairs
 from ppobook.language.registry import stage_class
-from ppobook.language.reward import RewardModelling, pooled_rewards, sample_pairs
+from ppobook.language.reward import RewardModelling, pooled_rewards
 from ppobook.language.rewards import RewardModel
 from ppobook.language.run import Run
 from ppobook.language.stage import Stage, Task

@@ -16,7 +16,7 @@ from ppobook.experiments import record
 from ppobook.language import Pairs, World
 from ppobook.language.dpo import pair_logp
 from ppobook.language.evaluating import sequence_kl
-from ppobook.language.reward import sample_pairs
+from ppobook.language.pairs import sample_pairs
 from ppobook.language.run import Run
 from ppobook.run.machine import stream
 

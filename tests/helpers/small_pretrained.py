@@ -7,27 +7,12 @@ os.environ.setdefault("HF_HUB_OFFLINE", "1")
 import torch
 
 from ppobook.language import hf
+from ppobook.language.model import Decoder, DecoderConfig
 from ppobook.language.rewards import RewardModel
 from ppobook.language.tokens import Completions, left_pad, right_pad
 
-WORDS = ["<pad>", "<s>", "</s>", "<unk>"]
-WORDS += [
-    "say",
-    ":",
-    "the",
-    "a",
-    "fox",
-    "owl",
-    "hen",
-    "sings",
-    "sits",
-    "runs",
-    "by",
-    "barn",
-    "lake",
-    "mill",
-    ".",
-]
+WORDS = ["<pad>", "<s>", "</s>", "<unk>", "say", ":", "the", "a", "fox", "owl", "hen"]
+WORDS += ["sings", "sits", "runs", "by", "barn", "lake", "mill", "."]
 V = len(WORDS)
 PAD, BOS, EOS = 0, 1, 2
 ROWS = [[5, 9, 6, 12], [7], [4, 4, 11, 10, 8, 13, 15], [16, 5]]
@@ -63,13 +48,14 @@ def sizes_of(kind, **changes):
     return {"vocab_size": V, **sizes, **more, **ids, **changes}
 
 
-def net_of(kind, seed=0, scale=0.15, **changes):
+def net_of(kind, seed=0, scale=0.15, task="AutoModelForCausalLM", **changes):
     """A model of transformers whose weights are far from their initialization."""
-    from transformers import AutoConfig, AutoModelForCausalLM
+    import transformers
 
     with torch.random.fork_rng():
         torch.manual_seed(seed)
-        net = AutoModelForCausalLM.from_config(AutoConfig.for_model(kind, **sizes_of(kind, **changes)))
+        config = transformers.AutoConfig.for_model(kind, **sizes_of(kind, **changes))
+        net = getattr(transformers, task).from_config(config)
         with torch.no_grad():
             for parameter in net.parameters():
                 parameter += scale * torch.randn(parameter.shape)
@@ -87,6 +73,16 @@ def assert_close(mine, theirs):
 
 def opened(net, **how):
     return hf.open_pretrained(net, words(), **how)[0]
+
+
+def as_decoder(net):
+    """GPT-2 of transformers as our decoder, with the same weights."""
+    c, weights = net.config, net.transformer.state_dict()
+    sizes = c.vocab_size, c.n_positions, c.n_layer, c.n_embd, c.n_head
+    decoder = Decoder(DecoderConfig(*sizes, eos=EOS, pad=PAD))
+    names = {name: hf._gpt2_name(name) for name in decoder.state_dict()}
+    decoder.load_state_dict({name: hf._transposed(name, weights[theirs]) for name, theirs in names.items()})
+    return decoder
 
 
 def seeded(seed=0):

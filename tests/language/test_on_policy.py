@@ -5,17 +5,15 @@ import traceback
 
 import pytest
 import torch
+from language_stages import WORDS, WORLD, rows_of, token_log_probs
+from language_stages import decoder as any_decoder
 
-from ppobook.language.model import Decoder, DecoderConfig
 from ppobook.language.on_policy import Sampling, default_max_new_tokens, kl_estimate
-from ppobook.language.rewards import GoldReward, LearnedReward, RewardModel, open_reward
+from ppobook.language.rewards import GoldReward, LearnedReward, RewardModel
 from ppobook.language.settings import SamplingSettings
 from ppobook.language.stage import Task
-from ppobook.language.tokens import Completions, right_pad
 from ppobook.language.training import train
-from ppobook.language.world import World
 
-TINY = World(nouns=2, places=2, verbs=2, adjectives=2, clauses=[1.0], max_new_tokens=10)
 RECORDS = [
     {"prompt": "tell fox barn :", "level": 3},
     {"prompt": "the owl", "level": 5},
@@ -24,21 +22,13 @@ RECORDS = [
 
 
 def decoder(seed=0, **sizes):
-    """A decoder in float64 whose weights are far from their quiet start."""
-    given = {"context": 20, "layers": 1, "width": 16, "heads": 2} | sizes
-    model = Decoder(DecoderConfig(TINY.tokenizer.vocab_size, **given, eos=1, pad=0), seed=seed).double()
-    generator = torch.Generator().manual_seed(seed)
-    with torch.no_grad():
-        for parameter in model.parameters():
-            parameter += 0.15 * torch.randn(parameter.shape, generator=generator, dtype=torch.float64)
-        # Some of its completions are to end before they are cut.
-        model.ln_f.bias += model.wte.weight[1] / model.wte.weight[1].norm() ** 2
-    return model
+    return any_decoder(seed=seed, ends=True, **sizes)
 
 
-def stage(data=TINY, reward=None, seed=0, model=None, **settings):
-    reward = reward or GoldReward(TINY)
-    task = Task(model or decoder(), TINY.tokenizer, data, reward, decoder(5).requires_grad_(False))
+def stage(data=WORLD, reward=None, seed=0, model=None, **settings):
+    task = Task(
+        model or decoder(), WORDS, data, reward or GoldReward(WORLD), decoder(5).requires_grad_(False)
+    )
     return Sampling(task, SamplingSettings.make("sampling", settings, {}), seed=seed)
 
 
@@ -59,84 +49,17 @@ def test_each_prompt_is_drawn_once_before_any_is_drawn_again():
     assert len({tuple(drawn[begin : begin + 4]) for begin in range(0, 36, 4)}) > 1
 
 
-def test_an_updates_prompts_depend_on_seed_and_number_alone():
-    first, again, other = stage(seed=1), stage(seed=1), stage(seed=2)
-    again.draw_prompts(0, 6), some(again)
-    assert torch.equal(first.draw_prompts(3, 6).tokens, again.draw_prompts(3, 6).tokens)
-    assert any(
-        not torch.equal(first.draw_prompts(k, 6).tokens, other.draw_prompts(k, 6).tokens) for k in range(5)
-    )
-
-
-def test_columns_go_with_their_prompts_to_a_reward_function():
-    heard = []
-
-    def reward(prompts, completions, level):
-        heard.append((prompts, completions, level))
-        return level
-
-    made = stage(RECORDS, open_reward(reward, TINY.tokenizer, None), max_new_tokens=5)
-    prompts = made.draw_prompts(0, 7)
-    completions = made.sample(prompts)
-    assert made.score(completions, prompts.columns).tolist() == prompts.columns["level"]
-    ((texts, said, level),) = heard
-    known = {record["prompt"]: record["level"] for record in RECORDS}
-    assert [known[text] for text in texts] == level
-    assert said == completions.texts(TINY.tokenizer)
-
-
 # --- completions ---------------------------------------------------------------------------------------
 
 
 def by_hand(model, completions, temperature):
     """log-probabilities of the completions' tokens, each row read by itself and without padding."""
-    rows = []
-    for b in range(len(completions)):
-        prompt = completions.prompts[b][completions.prompt_mask[b]]
-        said = completions.tokens[b][completions.mask[b]]
-        log_p = (model(torch.cat([prompt, said])[None])[0] / temperature).log_softmax(-1)
-        rows += [log_p[len(prompt) - 1 + t, y] for t, y in enumerate(said)]
-    return torch.stack(rows)
-
-
-@pytest.mark.parametrize("temperature", [1.0, 0.6])
-def test_log_probabilities_are_those_of_the_distribution_that_was_drawn_from(temperature):
-    made = stage(RECORDS, temperature=temperature, max_new_tokens=8)
-    completions = some(made)
-    assert completions.prompt_mask.sum(1).unique().tolist() == [1, 2, 4]
-    for model, logp in (
-        (made.model, completions.logp),
-        (made.reference, made.reference_logp(completions)),
-    ):
-        expected = by_hand(model, completions, temperature)
-        torch.testing.assert_close(logp[completions.mask], expected.detach(), rtol=1e-9, atol=1e-9)
-        assert not logp[~completions.mask].any()
-        assert not logp.requires_grad
-
-
-def test_the_reference_is_not_asked_about_padding():
-    made = stage(RECORDS, max_new_tokens=8)
-    c = some(made)
-    junk = c.tokens.masked_fill(~c.mask, 10**9)
-    prompts = c.prompts.masked_fill(~c.prompt_mask, -3)
-    odd = Completions(prompts, c.prompt_mask, junk, c.mask, c.logp, c.ended)
-    assert (junk != c.tokens).any()
-    assert (prompts != c.prompts).any()
-    assert torch.equal(made.reference_logp(odd), made.reference_logp(c))
-
-
-def test_each_batch_is_drawn_anew_and_as_the_seed_has_it():
-    made = stage(seed=4)
-    first, second = some(made), some(made)
-    assert first.tokens.shape != second.tokens.shape or not torch.equal(first.tokens, second.tokens)
-    assert torch.equal(some(stage(seed=4)).tokens, first.tokens)
+    return torch.cat([token_log_probs(model, *row, temperature) for row in rows_of(completions)])
 
 
 def test_how_long_a_completion_may_be():
-    assert stage().max_new_tokens == TINY.max_new_tokens == 10
-    assert stage(max_new_tokens=3).max_new_tokens == 3
+    assert stage().max_new_tokens == WORLD.max_new_tokens == 10
     assert some(stage(max_new_tokens=3)).tokens.shape[1] == 3
-    assert stage(RECORDS, model=decoder(context=80), max_new_tokens=7).max_new_tokens == 7
     # Nobody says: what has room after the longest prompt, of 4 tokens, for all who read it.
     assert stage(RECORDS).max_new_tokens == 20 - 4
     assert default_max_new_tokens(stage(RECORDS).prompts, (decoder(context=80), None)) == 64
@@ -145,18 +68,6 @@ def test_how_long_a_completion_may_be():
 
 
 # --- rewards and the row of the history ----------------------------------------------------------------
-
-
-def test_a_penalty_is_taken_off_what_was_cut():
-    tokens, mask = right_pad([[3, 1], [3, 4], [1], [3, 0]], 0)
-    prompts = torch.full((4, 1), 3)
-    ended = torch.tensor([True, False, True, False])
-    completions = Completions(prompts, prompts > 0, tokens, mask, torch.zeros(4, 2), ended)
-    rewards = torch.tensor([1.0, 2.0, 3.0, 4.0])
-    plain = stage(missing_eos_penalty=1.5)
-    assert torch.equal(plain.apply_truncation_penalty(completions, rewards), rewards)
-    strict = stage(missing_eos_penalty=1.5, truncation="penalty")
-    assert strict.apply_truncation_penalty(completions, rewards).tolist() == [1.0, 0.5, 3.0, 2.5]
 
 
 @pytest.mark.parametrize("gold", [True, False])
@@ -173,7 +84,7 @@ def test_the_row_of_the_history(gold):
             "reward": sum(k**2 for k in range(9)) / 9,
             "reward_std": (sum((k**2 - 204 / 9) ** 2 for k in range(9)) / 9) ** 0.5,
             # What the reward said is not asked for again, if it is gold.
-            "gold": 204 / 9 if gold else TINY.gold(completions).mean().item(),
+            "gold": 204 / 9 if gold else WORLD.gold(completions).mean().item(),
             "kl_reference": expected.sum().item() / 9,
             "length": sum(lengths) / 9,
             "ended": sum(
@@ -190,12 +101,6 @@ def test_the_row_of_the_history(gold):
     assert "gold" not in row
 
 
-def test_a_checkpoint_holds_every_network():
-    made = stage(reward=LearnedReward(RewardModel(decoder(8))))
-    assert {"model", "optimizer", "generator", "reference", "reward_model"} == set(made.state_dict())
-    assert set(stage().state_dict()) == {"model", "optimizer", "generator", "reference"}
-
-
 # --- estimates of the KL -------------------------------------------------------------------------------
 
 
@@ -208,20 +113,6 @@ def three_policies(words=6):
 
 def gradient(x, logits):
     return torch.autograd.grad(x, logits)[0]
-
-
-@pytest.mark.parametrize("estimator", ["k1", "k2", "k3"])
-def test_values_of_the_estimates(estimator):
-    logits, ref, old = three_policies()
-    log_p = logits.log_softmax(-1)
-    d = log_p - ref
-    by_name = {"k1": d, "k2": d**2 / 2, "k3": (ref - log_p).exp() - 1 + d}
-    torch.testing.assert_close(kl_estimate(estimator, log_p, ref), by_name[estimator], rtol=1e-9, atol=1e-9)
-    weighted = kl_estimate(estimator, log_p, ref, old)
-    torch.testing.assert_close(weighted, (log_p - old).exp() * by_name[estimator], rtol=1e-9, atol=1e-9)
-    exact = (log_p.exp() * d).sum()
-    if estimator != "k2":
-        torch.testing.assert_close((old.exp() * weighted).sum(), exact, rtol=1e-9, atol=1e-9)
 
 
 @pytest.mark.parametrize("weighted", [True, False])
@@ -249,47 +140,6 @@ def test_gradients_of_the_estimates_are_on_average_what_the_table_says(estimator
     torch.testing.assert_close(found, gradient(table[estimator, weighted], logits), rtol=1e-9, atol=1e-9)
 
 
-@pytest.mark.parametrize("estimator", ["k1", "k2", "k3"])
-def test_gradients_of_the_estimates_as_rewards(estimator):
-    """The score of a reward that is a number: E[k ∇ log π]."""
-    logits, ref, _ = three_policies()
-    log_p = logits.log_softmax(-1)
-    charged = kl_estimate(estimator, log_p, ref).detach()
-    found = gradient((log_p.exp().detach() * charged * log_p).sum(), logits)
-    log_p = logits.log_softmax(-1)
-    forwards = gradient((log_p.exp() * (log_p - ref)).sum(), logits)
-    backwards = gradient((ref.exp() * (ref - logits.log_softmax(-1))).sum(), logits)
-    wanted = {"k1": forwards, "k3": forwards - backwards}.get(estimator)
-    if wanted is None:
-        assert not torch.allclose(found, forwards, rtol=0.01)
-    else:
-        torch.testing.assert_close(found, wanted, rtol=1e-9, atol=1e-9)
-
-
-@pytest.mark.parametrize("estimator", ["k1", "k2", "k3"])
-def test_the_estimates_leave_padding_alone(estimator):
-    generator = torch.Generator().manual_seed(1)
-    logp, ref, old = torch.randn(3, 2, 4, generator=generator, dtype=torch.float64)
-    mask = torch.tensor([[True, True, False, False], [True, True, True, False]])
-    logp.requires_grad_()
-    plain = kl_estimate(estimator, logp, ref, old)
-    odd = [x.detach().masked_fill(~mask, float("nan")) for x in (logp, ref, old)]
-    odd[0].requires_grad_()
-    masked = kl_estimate(estimator, *odd, mask=mask)
-    assert not masked[~mask].any()
-    assert torch.equal(masked[mask], plain[mask])
-    (slope,) = torch.autograd.grad(masked.sum(), odd[0])
-    assert torch.equal(slope, gradient(plain[mask].sum(), logp) * mask)
-    assert not odd[2].requires_grad
-
-
-def test_the_old_policy_is_data():
-    logits, ref, old = three_policies()
-    old.requires_grad_()
-    kl_estimate("k3", logits.log_softmax(-1), ref, old).sum().backward()
-    assert old.grad is None
-
-
 def test_a_reward_function_is_called_close_to_the_step():
     """At most four frames below `step`: whoever debugs a reward sees where it is called."""
     depths = []
@@ -299,6 +149,6 @@ def test_a_reward_function_is_called_close_to_the_step():
         depths.append(names.index("step"))
         return [float(len(text)) for text in completions]
 
-    train("grpo", decoder(), TINY, reward=reward, updates=1, batch_size=8, group_size=4, progress=False)
+    train("grpo", decoder(), WORLD, reward=reward, updates=1, batch_size=8, group_size=4, progress=False)
     assert depths
     assert max(depths) <= 4

@@ -155,13 +155,13 @@ def test_shares_are_all_rows_in_order(monkeypatch):
 # ------------------------------------------------------------------------------------------ two processes
 
 
-def as_if_alone(self, rows, select, forward, loss, weight=len):
+def as_if_alone(self, rows, select, loss=None):
     """The mistake of weighing by one's own rows, and averaging: each process takes its mean for the mean."""
     mine = rows[parallel.share(len(rows))]
     self.optimizer.zero_grad()
     if len(mine):
         some = select(mine)
-        (loss(some, forward(some))[0] / parallel.world_size()).backward()
+        ((loss or self.loss)(some, self.forward(some))[0] / parallel.world_size()).backward()
     parallel.sum_gradients(self._trained())
     return {"loss": 0.0, "grad_norm": self.optimizer_step()}
 

@@ -7,12 +7,11 @@ import torch
 from bands import seeds
 from small_language import completions, rough_decoder
 
-from ppobook.language.data import examples_of
 from ppobook.language.generation import generate
 from ppobook.language.model import Decoder, DecoderConfig
 from ppobook.language.sft import SFT, next_token_loss
 from ppobook.language.stage import Task
-from ppobook.language.tokens import Completions, WordTokenizer
+from ppobook.language.tokens import WordTokenizer
 from ppobook.language.training import train
 from ppobook.language.world import World
 
@@ -60,54 +59,6 @@ def test_the_loss_is_the_mean_over_the_tokens_of_the_completions():
     assert not accuracy.requires_grad
 
 
-def test_what_is_likeliest_is_what_counts_as_right():
-    model, examples = rough_decoder(), completions()
-    generated = generate(model, examples.prompts, examples.prompt_mask, 4, temperature=0)
-    assert next_token_loss(model, generated)[1].item() == 1.0
-    flat = Decoder(DecoderConfig(9, context=16, width=8, heads=2, eos=1, pad=0))
-    with torch.no_grad():
-        flat.wte.weight.zero_()
-    assert next_token_loss(flat, examples)[0].item() == pytest.approx(math.log(9))
-
-
-@pytest.mark.parametrize("junk", [0, 7, 10**6, -3])
-def test_what_stands_at_padding_changes_nothing(junk):
-    model, clean = rough_decoder(), completions()
-    dirty = Completions(
-        clean.prompts.masked_fill(~clean.prompt_mask, junk),
-        clean.prompt_mask,
-        clean.tokens.masked_fill(~clean.mask, junk),
-        clean.mask,
-        clean.logp.masked_fill(~clean.mask, math.nan),
-        clean.ended,
-    )
-    one, other = next_token_loss(model, clean), next_token_loss(model, dirty)
-    assert one[0].item() == other[0].item()
-    assert one[1].item() == other[1].item()
-    for mine, its in zip(gradients(one[0], model), gradients(other[0], model), strict=True):
-        assert torch.equal(mine, its)
-
-
-def test_the_prompt_is_read_and_not_learned():
-    """Nobody predicts the prompt: with the completion's own tokens known, it has no nats of its own."""
-    model, examples = rough_decoder(), completions([[3, 4]], [[5, 1]])
-    longer = completions([[7, 3, 4]], [[5, 1]])
-    as_completion = completions([[3]], [[4, 5, 1]])
-    loss = next_token_loss(model, examples)[0]
-    assert next_token_loss(model, longer)[0].item() != loss.item()  # it is read
-    # All three tokens' nats are those of the two and of the prompt's, which is left out above.
-    one = slow_loss(model, completions([[3]], [[4]]))[0]
-    torch.testing.assert_close(
-        3 * next_token_loss(model, as_completion)[0], 2 * loss + one, rtol=1e-9, atol=0
-    )
-
-
-def test_each_token_weighs_the_same():
-    model, both = rough_decoder(), completions()
-    apart = [next_token_loss(model, both.select([b]))[0] * both.lengths[b] for b in range(3)]
-    torch.testing.assert_close(next_token_loss(model, both)[0], sum(apart) / both.lengths.sum())
-
-
 # ------------------------------------------------------------------------------------------------ the stage
 
 
@@ -147,7 +98,7 @@ def test_examples_of_a_world_end_and_those_held_out_are_others():
     assert made(eval_examples=0).held_out is None
 
 
-@pytest.mark.parametrize("batch_size", [1, 7, 20, 64])
+@pytest.mark.parametrize("batch_size", [7, 64])
 def test_the_loss_held_out_is_that_of_all_its_tokens_after_the_update(batch_size):
     stage = made(eval_every=3, eval_examples=20, batch_size=batch_size)
     metrics = [stage.step(number) for number in range(6)]
@@ -155,33 +106,6 @@ def test_the_loss_held_out_is_that_of_all_its_tokens_after_the_update(batch_size
     loss, accuracy = slow_loss(stage.model, stage.held_out)
     assert metrics[-1]["eval_loss"] == pytest.approx(loss.item(), rel=1e-5)
     assert metrics[-1]["eval_accuracy"] == pytest.approx(accuracy)
-
-
-def test_of_your_own_data_at_most_a_tenth_is_held_out():
-    records = WORLD.corpus(45)
-    model = Decoder(DecoderConfig(WORLD.tokenizer.vocab_size, context=20, width=8, heads=2, eos=1, pad=0))
-    stage = made(Task(model, WORLD.tokenizer, records), eval_examples=256)
-    assert (len(stage.examples), len(stage.held_out)) == (41, 4)
-    every = examples_of(records, WORLD.tokenizer)
-    texts = [
-        (prompt, text)
-        for some in (stage.examples, stage.held_out)
-        for prompt, text in zip(some.prompt_texts(WORLD.tokenizer), some.texts(WORLD.tokenizer), strict=True)
-    ]
-    assert sorted(texts) == sorted(
-        zip(every.prompt_texts(WORLD.tokenizer), every.texts(WORLD.tokenizer), strict=True)
-    )
-    assert made(Task(model, WORLD.tokenizer, records[:9])).held_out is None
-
-
-def test_a_fresh_decoder_is_of_the_sizes_asked_for_and_of_the_seed():
-    stage = made(width=12, layers=3, heads=3)
-    config = stage.model.config
-    assert (config.width, config.layers, config.heads, config.context) == (12, 3, 3, 4 + 16)
-    assert (config.vocab_size, config.eos, config.pad) == (WORLD.tokenizer.vocab_size, 1, 0)
-    assert made(context=40).model.context == 40
-    assert torch.equal(made(seed=5).model.wte.weight, made(seed=5).model.wte.weight)
-    assert not torch.equal(made(seed=5).model.wte.weight, made(seed=6).model.wte.weight)
 
 
 def test_a_model_that_is_there_is_gone_on_with():
@@ -207,48 +131,12 @@ def test_text_without_a_prompt_is_learned_whole():
 # ------------------------------------------------------------------------------------------- what it learns
 
 
-def entropy_of_one_clause(world, on_topic=0.7):
-    """Nats a token of a one-clause text, given its prompt: by the corpus' rules, not by its samples."""
-    adjectives = 2 * len(world.kind)
-    number = {0: 0.75, 1: 0.25 * 0.85, 2: 0.25 * 0.15}
-
-    def entropy(chances):
-        return -sum(p * math.log(p) for p in chances)
-
-    def own_of(n):
-        return entropy([on_topic + (1 - on_topic) / n, *[(1 - on_topic) / n] * (n - 1)])
-
-    mean = sum(k * p for k, p in number.items())
-    nats = own_of(len(world.nouns)) + own_of(len(world.places)) + math.log(len(world.verbs))
-    nats += 2 * (entropy(number.values()) + mean * math.log(adjectives))
-    return nats / (8 + 2 * mean)  # "the NOUN VERB by the PLACE . <eos>", and adjectives
-
-
 def whole(world, model, draws):
     """Return the shares of a model's texts that have ended and that have no error."""
     prompts, mask = (x.repeat(draws, 1) for x in world.prompt_tokens())
     drawn = generate(model, prompts, mask, world.max_new_tokens, generator=torch.Generator().manual_seed(0))
     parts = world.gold_parts(drawn)
     return drawn.ended.float().mean().item(), (parts["errors"] == 0).float().mean().item(), drawn
-
-
-@pytest.mark.learning
-def test_it_comes_near_the_entropy_of_the_corpus_and_writes_its_grammar(band):
-    floor = entropy_of_one_clause(WORLD)
-    given = {**QUICK, "width": 32, "batch_size": 64, "lr": 0.004, "eval_every": 200, "eval_examples": 600}
-    losses, ended, correct = [], [], []
-    for seed in seeds(3):
-        run = train("sft", data=WORLD, updates=200, examples=3000, seed=seed, **given)
-        losses.append(run.history["eval_loss"].iloc[-1] / floor)
-        assert run.history["loss"].iloc[0] > 3 * floor
-        found = whole(WORLD, run.model, 60)
-        ended.append(found[0])
-        correct.append(found[1])
-    # A mean over 600 texts is itself uncertain, by a fiftieth. One that does not read its prompt has 1.17,
-    # and some runs end there. Settled: 1.15, 0.04.
-    band(losses, at_least=0.95, at_most=1.4)
-    band(ended, at_least=0.9, of="ended")  # settled: 1.0, 0.0
-    band(correct, at_least=0.8, of="grammar")  # 0.98, 0.00
 
 
 @pytest.mark.learning

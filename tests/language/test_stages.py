@@ -18,7 +18,7 @@ from language_stages import (
 )
 from small_language import rough, same_run, widened
 
-from ppobook.language.online import IterativePPO, LaggedGRPO, OnlineDPO
+from ppobook.language.online import IterativePPO, OnlineDPO
 from ppobook.language.rewards import LearnedReward
 from ppobook.language.run import load
 from ppobook.language.settings import VARIANTS
@@ -32,10 +32,6 @@ def online_dpo(**given):
 def iterative_ppo(**given):
     small = {"pairs": 7, "reward_model_batch_size": 3, "refresh_every": 2}
     return stage(IterativePPO, **{"reward": LearnedReward(reward_model())} | small | given)
-
-
-def lagged_grpo(**given):
-    return stage(LaggedGRPO, **{"group_size": 4} | given)
 
 
 # --- one update ----------------------------------------------------------------------------------------
@@ -65,6 +61,26 @@ def test_padding_changes_neither_loss_nor_gradient_nor_metrics(case):
             torch.testing.assert_close(other, plain, rtol=1e-9, atol=1e-12)
 
 
+@pytest.mark.parametrize("kind", [ppo, grpo])
+def test_a_step_is_epochs_of_adam_on_minibatches(kind):
+    settings = {"epochs": 2, "num_minibatches": 2, "lr": 0.01, "kl_coef": 0.2}
+    made, twin = kind(**settings), kind(**settings)
+    made.step(0)
+    experience, _ = twin.make_experience(0)
+    weights = [*twin.model.parameters(), *(twin.critic.parameters() if kind is ppo else ())]
+    optimizer = torch.optim.Adam(weights, 0.01)
+    for _ in range(2):
+        order = torch.randperm(12 if kind is ppo else 4, generator=twin.generator)
+        for part in order.tensor_split(2):
+            rows = part if kind is ppo else torch.cat([torch.arange(3 * k, 3 * k + 3) for k in part])
+            optimizer.zero_grad()
+            twin.loss(experience.select(rows))[0].backward()
+            torch.nn.utils.clip_grad_norm_(weights, twin.settings.max_grad_norm)
+            optimizer.step()
+    for mine, its in zip(made.model.parameters(), twin.model.parameters(), strict=True):
+        torch.testing.assert_close(mine, its, rtol=1e-9, atol=1e-12)
+
+
 @pytest.mark.parametrize(
     "made",
     [
@@ -76,9 +92,7 @@ def test_the_first_ratio_is_one(made):
     check_first_ratio_is_one(made())
 
 
-@pytest.mark.parametrize(
-    "kind", [pytest.param(kind, id=kind.__name__) for kind in (ppo, grpo, online_dpo, iterative_ppo)]
-)
+@pytest.mark.parametrize("kind", [ppo, grpo, online_dpo, iterative_ppo])
 def test_the_reference_is_fixed(kind):
     check_reference_is_fixed(kind(lr=1e-2))
 
@@ -123,7 +137,6 @@ RESUMED = {
         (3,),
     ),
     "online_dpo": ("online_dpo", {**FEW, "noise": 0.3, "group_size": 4, "reward": "gold"}, (), 6, (1, 3)),
-    "online_dpo, a reward model": ("online_dpo", {**FEW, "reward": "taught"}, (), 6, (1, 3)),
     "iterative_ppo": (
         "iterative_ppo",
         {**FEW, "reward": "taught", "pairs": 20, "refresh_every": 2},
@@ -131,30 +144,15 @@ RESUMED = {
         6,
         (1, 3),
     ),
-    "iterative_ppo, new pairs only": (
-        "iterative_ppo",
-        {**FEW, "reward": "taught", "pairs": 20, "refresh_every": 2, "keep_old": False},
-        (),
-        6,
-        (1, 3),
-    ),
     "lagged_grpo": ("lagged_grpo", {**FEW, "reward": "gold", "lag": 2, "lr": 1e-3}, (), 6, (1, 3)),
-    "lagged_grpo, not corrected": (
-        "lagged_grpo",
-        {**FEW, "reward": "gold", "lag": 1, "corrected": False, "lr": 1e-3},
-        (),
-        6,
-        (1, 3),
-    ),
 }
-for loss in ("dpo", "ipo", "kto", "simpo"):
-    given = PAIRS | {"loss": loss, "reference": None if loss == "simpo" else decoder(seed=9).float()}
+for loss in ("dpo", "kto"):
+    given = PAIRS | {"loss": loss, "reference": decoder(seed=9).float()}
     given |= {} if loss == "kto" else {"eval_every": 2, "eval_pairs": 5}
     RESUMED |= {
         f"{loss}, a world": ("dpo", given | {"data": WORLD, "pairs": 15}, (), 5, (2,)),
+        f"{loss}, own data": ("dpo", given | {"data": PREFERENCES}, ("data",), 5, (2,)),
     }
-    if loss in ("dpo", "kto"):
-        RESUMED[f"{loss}, own data"] = ("dpo", given | {"data": PREFERENCES}, ("data",), 5, (2,))
 
 
 @pytest.mark.parametrize("case", RESUMED)
@@ -242,29 +240,15 @@ def test_gold_rises_with_a_reward_model_that_is_trained_further(band):
 # --- bad settings --------------------------------------------------------------------------------------
 
 
-def curious(completions):
-    return completions.tokens.sum(dim=1).double()
-
-
 REFUSED = [
-    (ppo, {"truncation": "bootstraps"}, "truncation"),
     (ppo, {"kl_in": "reword"}, "kl_in"),
-    (ppo, {"lr": 0.0}, "lr"),
     (ppo, {"gama": 1.0}, "gama"),
     (grpo, {"batch_size": 13}, "batch_size"),
     (grpo, {"variant": "drgrpo"}, "variant"),
-    (grpo, {"groupsize": 3}, "groupsize"),
-    (online_dpo, {"group_size": 1}, "group_size"),
-    (online_dpo, {"loss": "kto"}, "loss"),
-    (lagged_grpo, {"lag": -1}, "lag"),
 ]
 
 
-@pytest.mark.parametrize(
-    ("kind", "settings", "message"),
-    REFUSED,
-    ids=[f"{kind.__name__} {message}" for kind, _, message in REFUSED],
-)
+@pytest.mark.parametrize(("kind", "settings", "message"), REFUSED)
 def test_bad_settings(kind, settings, message):
     with pytest.raises((ValueError, TypeError), match=message):
         kind(**settings)

@@ -10,7 +10,6 @@ left without saying where it begins, and reads it at other positions than ours: 
 """
 
 import copy
-import importlib.util
 
 import pytest
 import torch
@@ -35,7 +34,7 @@ from small_trl import (
 
 from ppobook.diagnostics import normalize
 from ppobook.language import grpo, online, ppo
-from ppobook.language.pretrained_tokenizer import open_tokenizer
+from ppobook.language.pretrained import open_tokenizer
 from ppobook.language.rewards import FunctionReward
 from ppobook.language.tokens import completion_logits, token_logp
 
@@ -54,28 +53,15 @@ GRPOS = {
         {"kl_coef": 0.3, "kl_weighted": True},
         {"loss_type": "grpo", "beta": 0.3, "use_bias_correction_kl": True},
     ),
-    "two bounds": (
-        {"clip_eps": 0.1, "clip_eps_high": 0.4, "kl_coef": 0.0},
-        {"loss_type": "grpo", "epsilon": 0.1, "epsilon_high": 0.4},
-    ),
     "a mean over tokens": ({"reduction": "token", "kl_coef": 0.2}, {"loss_type": "bnpo", "beta": 0.2}),
     "dr_grpo": ({"variant": "dr_grpo"}, {"loss_type": "dr_grpo"}),
-    "dr_grpo, with KL": ({"variant": "dr_grpo", "kl_coef": 0.2}, {"loss_type": "dr_grpo", "beta": 0.2}),
     "dapo": ({"variant": "dapo"}, {"loss_type": "dapo", "epsilon": 0.2, "epsilon_high": 0.28}),
-    "gspo": (
-        {"variant": "gspo"},
-        {"loss_type": "grpo", "importance_sampling_level": "sequence", "epsilon": 3e-4, "epsilon_high": 4e-4},
-    ),
     "gspo, wide, with KL": (
         {"variant": "gspo", "clip_eps": 0.2, "clip_eps_high": 0.3, "kl_coef": 0.2},
         {"loss_type": "grpo", "importance_sampling_level": "sequence", "epsilon": 0.2, "epsilon_high": 0.3}
         | {"beta": 0.2},
     ),
     "cispo": ({"variant": "cispo"}, {"loss_type": "cispo", "epsilon_high": 5.0}),
-    "cispo, narrow": (
-        {"variant": "cispo", "clip_eps_high": 0.3},
-        {"loss_type": "cispo", "epsilon_high": 1.3},
-    ),
 }
 LONGEST = 8
 
@@ -208,24 +194,6 @@ def test_a_whole_update_of_grpo_from_the_texts_on(trl, reference_folder, tmp_pat
     same_gradients(our_gradients(mine, ours.model), their_gradients(loss, theirs.model))
 
 
-def test_a_reward_function_reads_what_was_said_and_in_trl_no_special_token(trl, reference_folder, tmp_path):
-    read = []
-
-    def noted(prompts, completions, **columns):
-        read.append(completions)
-        return some_reward(prompts, completions)
-
-    theirs = their_sampler(trl, "GRPO", reference_folder, tmp_path, reward=noted)
-    with torch.random.fork_rng():
-        torch.manual_seed(5)
-        batch = theirs._generate_and_score_completions([{"prompt": p} for p in PROMPTS for _ in range(4)])
-    completions = from_theirs(batch, torch.zeros(batch["completion_mask"].shape))
-    texts = completions.texts(open_tokenizer(words()))
-    assert any("<unk>" in text for text in texts)
-    assert not any("</s>" in text for text in texts)
-    assert [" ".join(w for w in text.split() if w[0] != "<") for text in texts] == read[0]
-
-
 def test_a_group_that_agrees_has_advantage_zero_and_in_trl_a_rounding_over_eps(
     trl, reference_folder, tmp_path
 ):
@@ -303,12 +271,6 @@ def test_rloo_from_the_texts_on(trl, reference_folder, tmp_path):
 # --- PPO ----------------------------------------------------------------------------------------------------
 
 
-def test_trl_has_no_ppo_any_more(trl):
-    """GRPOTrainer has one part of PPO to compare: the clip of each token, each with an advantage."""
-    assert importlib.util.find_spec("trl.experimental.ppo") is None
-    assert not hasattr(trl, "PPOTrainer")
-
-
 @pytest.mark.parametrize(
     "changes", [{}, {"clip_eps_high": 0.3}, {"kl_in": "loss", "kl_estimator": "k3"}], ids=str
 )
@@ -332,8 +294,7 @@ def test_the_policys_loss_of_ppo(trl, reference_folder, tmp_path, changes):
 # --- online DPO ---------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("temperature", [1.0, 0.7])
-@pytest.mark.parametrize("loss", ["dpo", "ipo"])
+@pytest.mark.parametrize(("loss", "temperature"), [("dpo", 0.7), ("ipo", 1.0)])
 def test_online_dpo_from_the_texts_on(trl, tmp_path, loss, temperature):
     """A step of theirs, samples, judgement, gradient and all; ours is given the tokens that theirs sampled.
 

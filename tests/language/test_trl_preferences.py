@@ -10,15 +10,14 @@ from small_trl import (
     our_gradients,
     plain,
     same_gradients,
-    seeded,
     stage_of,
     their_gradients,
 )
 
 from ppobook.language import dpo, reward, sft
 from ppobook.language.data import examples_of, pairs_of
-from ppobook.language.pretrained_tokenizer import open_tokenizer
-from ppobook.preferences import bradley_terry_loss, dpo_loss
+from ppobook.language.pretrained import open_tokenizer
+from ppobook.preferences import bradley_terry_loss
 
 pytestmark = pytest.mark.filterwarnings("ignore::FutureWarning", "ignore::UserWarning")
 
@@ -146,21 +145,6 @@ def test_ipo_is_trls_on_means_over_tokens(trl, tmp_path):
     assert abs(on_sums.item() - loss.item()) > 1e-2
 
 
-def test_trls_robust_loss_is_two_of_ours(trl, tmp_path):
-    """(1 − ε) DPO − ε DPO of the exchanged pairs, over 1 − 2 ε; our smoothing is a mixture of the two."""
-    smoothing = 0.2
-    theirs, batch = their_dpo(trl, tmp_path, beta=0.3, loss_type="robust", label_smoothing=smoothing)
-    ours = our_dpo(beta=0.3, label_smoothing=smoothing)
-    loss = theirs._compute_loss(theirs.model, batch, return_outputs=False)
-    chosen, rejected = (dpo.sequence_logp(ours.model, s) for s in (ours.pairs.chosen, ours.pairs.rejected))
-    ref_chosen, ref_rejected = ours.ref_logp.unbind(1)
-    right, _ = dpo_loss(chosen, rejected, ref_chosen, ref_rejected, 0.3)
-    wrong, _ = dpo_loss(rejected, chosen, ref_rejected, ref_chosen, 0.3)
-    close(((1 - smoothing) * right - smoothing * wrong) / (1 - 2 * smoothing), loss)
-    mine, _ = ours.loss(ours.batch(ours.pairs, torch.arange(4)))
-    close(mine, (1 - smoothing) * right + smoothing * wrong)
-
-
 def test_smoothed_dpo_is_trls_aot_of_a_single_pair(trl, tmp_path):
     """With one pair there is nothing to sort, so only this loss is left."""
     theirs, _ = their_dpo(trl, tmp_path, beta=0.3, loss_type="aot", label_smoothing=0.2)
@@ -182,8 +166,7 @@ LABELLED = [
 ]
 
 
-@pytest.mark.parametrize("reference", [1, 7])
-@pytest.mark.parametrize("weights", [(1.0, 1.0), (0.5, 1.3)])
+@pytest.mark.parametrize(("reference", "weights"), [(1, (1.0, 1.0)), (7, (0.5, 1.3))])
 def test_kto_from_the_texts_on(trl, tmp_path, weights, reference):
     """TRL gives each prompt the completion before its own; in reverse it is the one after it, as ours.
 
@@ -255,21 +238,3 @@ def test_simpo_from_the_texts_on(cpo, tmp_path):
     close(mine, loss)
     same_gradients(our_gradients(mine, ours.model), their_gradients(loss, theirs.model))
     close(metrics["margin"], theirs._stored_metrics["train"]["rewards/margins"][-1])
-
-
-def test_smoothed_dpo_without_a_reference_is_trls_cpo(cpo, tmp_path):
-    """A reference of one number for everything is none."""
-    import datasets
-
-    theirs = cpo.CPOTrainer(
-        model=net_of(),
-        args=cpo.CPOConfig(**plain(tmp_path, loss_type="sigmoid", beta=0.3, label_smoothing=0.15)),
-        train_dataset=datasets.Dataset.from_list(PAIRS),
-        processing_class=words(bos=None),
-    )
-    chosen, rejected = -6 + 3 * torch.randn(2, 9, generator=seeded())
-    losses, chosen_rewards, rejected_rewards = theirs.cpo_loss(chosen, rejected)
-    nothing = torch.zeros(9)
-    mine, metrics = dpo_loss(chosen, rejected, nothing, nothing, 0.3, label_smoothing=0.15)
-    close(mine, losses.mean())
-    close(metrics["margin"], (chosen_rewards - rejected_rewards).mean())

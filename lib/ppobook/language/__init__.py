@@ -18,7 +18,7 @@ The same with your own model, prompts and reward function::
 `sft`, `reward`                supervised fine-tuning; training of a reward model
 `ppo`, `grpo`, `dpo`           one algorithm each; GRPO and DPO with their variants
 `online`                       online DPO, PPO with a reward model that is trained further, lagged GRPO
-`stage`, `sampling`            what the stages share: gradient step, checkpoint; completions, rewards, KL
+`stage`, `on_policy`, `pairs`  what the stages share: gradient step, checkpoint; completions, rewards, KL
 `rewards`                      rewards: the world's, a reward model's, or a function of texts
 `world`, `data`                a tiny world whose true reward is known; the formats of your own data
 `tokens`, `model`              tokenizer, padding, completions; a decoder like GPT-2, and generation
@@ -30,6 +30,8 @@ The same with your own model, prompts and reward function::
 The names of `__all__` can be imported from `ppobook.language` itself. They are loaded on first use, so that
 importing this package loads neither torch nor transformers.
 """
+
+# ruff: noqa: F401 (type checkers and editors read these imports; at run time `__getattr__` makes them)
 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
@@ -45,7 +47,6 @@ if TYPE_CHECKING:
     from ppobook.language.reward import calibration, calibration_error, held_out, ladder
     from ppobook.language.rewards import RewardModel
     from ppobook.language.run import Run, load
-    from ppobook.language.serialization import load_model, save_model
     from ppobook.language.stage import Stage, Task
     from ppobook.language.tokens import (
         Completions,
@@ -68,7 +69,6 @@ _NAMES = {
     "evaluating": ["Evaluation", "compare", "evaluate", "sequence_kl"],
     "grpo": ["group_advantages", "variants"],
     "hf": ["open_pretrained", "save_pretrained"],
-    "serialization": ["load_model", "save_model"],
     "generation": ["generate"],
     "model": ["Decoder", "DecoderConfig", "LanguageModel", "Scalar"],
     "reward": ["calibration", "calibration_error", "held_out", "ladder"],
@@ -92,52 +92,7 @@ _NAMES = {
 }
 _MODULE = {name: module for module, names in _NAMES.items() for name in names}
 
-__all__ = [
-    "Completions",
-    "Decoder",
-    "DecoderConfig",
-    "Evaluation",
-    "LanguageModel",
-    "Pairs",
-    "Prompts",
-    "RewardModel",
-    "Run",
-    "Scalar",
-    "Stage",
-    "Task",
-    "Tokenizer",
-    "WordTokenizer",
-    "World",
-    "best_of_n_curve",
-    "best_of_n_kl",
-    "best_of_n_kl_exact",
-    "calibration",
-    "calibration_error",
-    "compare",
-    "completion_logits",
-    "completion_values",
-    "evaluate",
-    "examples_of",
-    "generate",
-    "group_advantages",
-    "held_out",
-    "labelled_of",
-    "ladder",
-    "left_pad",
-    "load",
-    "load_model",
-    "open_pretrained",
-    "pairs_of",
-    "prompts_of",
-    "right_pad",
-    "save_model",
-    "save_pretrained",
-    "sequence_kl",
-    "token_entropy",
-    "token_logp",
-    "train",
-    "variants",
-]
+__all__ = sorted(_MODULE)
 
 
 def __getattr__(name: str) -> Any:

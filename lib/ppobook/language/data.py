@@ -198,12 +198,6 @@ def pairs_of(data: Any, tokenizer: Tokenizer, *, max_length: int | None = None) 
     return Pairs(both.select(slice(len(records.rows))), both.select(slice(len(records.rows), None)))
 
 
-def check_pairs_differ(pairs: Pairs) -> None:
-    """Check that the completions of at least one pair differ."""
-    if torch.equal(pairs.chosen.tokens, pairs.rejected.tokens):
-        raise ValueError("data must have a pair whose 'chosen' and 'rejected' differ, got none")
-
-
 def labelled_of(
     data: Any, tokenizer: Tokenizer, *, max_length: int | None = None
 ) -> tuple[Completions, Tensor]:

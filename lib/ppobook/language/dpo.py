@@ -9,11 +9,8 @@
 
 The optimum of E_π[r] − β KL(π, π_ref) is π* ∝ π_ref exp(r / β). Solved for r, the reward of a policy is
 β log π/π_ref, up to a constant per prompt that no preference depends on. So a policy is fitted like a reward
-model: its log-ratio takes the place of r in the Bradley-Terry loss. KTO has single completions, desirable or
-undesirable, in place of pairs. SimPO has no reference: a completion's mean log-probability is its reward.
-
-Nothing is sampled during training, so the pairs move away from what the policy would generate;
-`ppobook.language.online` samples new ones.
+model. KTO has single completions, desirable or undesirable, in place of pairs. SimPO has no reference: a
+completion's mean log-probability is its reward.
 
 Rafailov et al. 2023, "Direct preference optimization: your language model is secretly a reward model",
 equation 7. The other losses, with their papers: `ppobook.preferences`.
@@ -27,26 +24,20 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ppobook.language.data import check_pairs_differ, labelled_of, pairs_of, take_rows, train_eval_split
+from ppobook.language.data import labelled_of, take_rows
 from ppobook.language.model import LanguageModel
-from ppobook.language.reward import EVAL_BATCH_SIZE, SampledPairs, sample_pairs
+from ppobook.language.pairs import EVAL_BATCH_SIZE, PairStage
 from ppobook.language.settings import BETA, DPOSettings
-from ppobook.language.stage import Stage, Task
+from ppobook.language.stage import Task
 from ppobook.language.tokens import Completions, Pairs, completion_logits, token_logp
+from ppobook.language.world import World
 from ppobook.preferences import dpo_loss, ipo_loss, kto_loss, simpo_loss
-from ppobook.run.machine import stream
 
 
 @dataclass
 class Batch:
-    """Some pairs, their row numbers in the data, and log π_ref of both sides.
-
-    Attributes
-    ----------
-    pairs : Pairs, of B rows
-    rows : [B] int64
-    ref_logp : [B, 2], or None for simpo
-    """
+    """Some pairs, their row numbers in the data, [B], and log π_ref of both sides, [B, 2] (None for
+    simpo)."""
 
     pairs: Pairs
     rows: Tensor
@@ -56,14 +47,11 @@ class Batch:
         return len(self.rows)
 
 
-class DPO(Stage):
+class DPO(PairStage):
     """Direct preference optimization, or one of its family. Options: `DPOSettings`.
 
     **Sums and means.** DPO, IPO and KTO compare log-probabilities of whole completions, sums over their
-    tokens including the end of sequence; SimPO compares means. Tokens of the prompt do not count.
-
-    **Reference.** Its log-probabilities are computed once, before the first update; the model itself is not
-    kept.
+    tokens including the end of sequence; SimPO compares means.
 
     **KTO's reference point** is the mean log-ratio over the batch of completions paired with prompts of other
     completions (`mismatched`). TRL pairs each prompt with the completion of the row before, within the batch;
@@ -79,84 +67,39 @@ class DPO(Stage):
     desirable : [N] bool, or None
         For kto.
     ref_logp : [N, 2], or None for simpo
-        log π_ref of both sides of each pair, the held-out ones last.
+        log π_ref of both sides of each pair, the held-out ones last. The reference itself is not kept.
     """
 
     algorithm = "dpo"
     settings_class = DPOSettings
-    state_attributes = (*Stage.state_attributes, "ref_logp", "sampled")
+    state_attributes = (*PairStage.state_attributes, "ref_logp")
     wants_reference = True
 
     settings: DPOSettings
     ref_logp: Any = None
-    sampled: SampledPairs | None = None
     desirable: Any = None
-    held_out: Pairs | None = None
 
     def __init__(self, task: Task, settings: DPOSettings, *, seed: int = 0, device: str = "cpu") -> None:
         super().__init__(replace(task, reference=None), settings, seed=seed, device=device)
         self.beta = BETA[settings.loss] if settings.beta is None else settings.beta
         # A resumed run has no reference; its log-probabilities are in the checkpoint.
-        resumed = task.reference is None
-        if task.world is None:
-            self._read(task.data)
-        elif resumed:
-            self.sampled = SampledPairs(None)
+        resumed, context, kto = task.reference is None, self.model.context, settings.loss == "kto"
+        if kto and not isinstance(task.data, World | Pairs):
+            completions, self.desirable = labelled_of(task.data, self.tokenizer, max_length=context)
+            self.pairs = mismatched(completions)
         else:
-            held_out = 0 if settings.loss == "kto" else settings.eval_pairs
-            sampled = sample_pairs(
-                self.model,
-                task.world,
-                settings.pairs + held_out,
-                temperatures=settings.temperatures,
-                noise=settings.noise,
-                seed=stream(seed, "preferences"),
-                generator=self.generator,
-                micro_batch_size=settings.micro_batch_size,
-            )
-            self.sampled = SampledPairs(sampled)
-            self._split(sampled)
+            self.open_pairs(None if resumed else self.model, context, 0 if kto else settings.eval_pairs)
         if settings.loss != "simpo" and not resumed:
             splits = [self.pairs] if self.held_out is None else [self.pairs, self.held_out]
             rows = self.micro_batch(EVAL_BATCH_SIZE)
             self.ref_logp = torch.cat([pair_logp(task.reference, pairs, rows) for pairs in splits])
 
-    def _read(self, data: Any) -> None:
-        """Read the preferences of the user's data."""
-        if self.settings.loss == "kto" and not isinstance(data, Pairs):
-            completions, self.desirable = labelled_of(data, self.tokenizer, max_length=self.model.context)
-            self.pairs = mismatched(completions)
-            return
-        pairs = data
-        if not isinstance(data, Pairs):
-            pairs = pairs_of(data, self.tokenizer, max_length=self.model.context)
-        check_pairs_differ(pairs)
+    def split(self, pairs: Pairs, held_out: Pairs | None) -> None:
+        """Keep the pairs; for kto as single completions, of which the chosen ones are desirable."""
         if self.settings.loss == "kto":
-            self._unpair(pairs)
-        else:
-            self.pairs, self.held_out = train_eval_split(pairs, self.settings.eval_pairs, self.seed)
-
-    def _split(self, sampled: Pairs) -> None:
-        """Split the preferences of a World into training and evaluation pairs."""
-        number = self.settings.pairs
-        if self.settings.loss == "kto":
-            self._unpair(sampled)
-            return
-        self.pairs = sampled.select(slice(None, number))
-        self.held_out = sampled.select(slice(number, None)) if len(sampled) > number else None
-
-    def _unpair(self, pairs: Pairs) -> None:
-        """Pairs as single completions: the chosen ones are desirable, the rejected ones are not."""
-        self.pairs = mismatched(Completions.join([pairs.chosen, pairs.rejected]))
-        self.desirable = torch.arange(2 * len(pairs)) < len(pairs)
-
-    def load_state_dict(self, state: dict[str, Any]) -> None:
-        super().load_state_dict(state)
-        if self.sampled is not None and self.sampled.pairs is not None:
-            self._split(self.sampled.pairs)
-
-    def rows_of_data(self) -> int:
-        return len(self.pairs)
+            self.desirable = torch.arange(2 * len(pairs)) < len(pairs)
+            pairs = mismatched(Completions.join([pairs.chosen, pairs.rejected]))
+        super().split(pairs, held_out)
 
     def step(self, number: int) -> dict[str, Any]:
         """One gradient step on a batch.
@@ -171,10 +114,9 @@ class DPO(Stage):
         rows = self.batch_rows(number)
         batch = self.batch(self.pairs, rows)
         kl = self.reference_point(batch) if self.settings.loss == "kto" else None
-        metrics: dict[str, Any] = self.learn(  # forward, loss, gradient step
+        metrics = self.learn(  # forward, loss, gradient step
             rows,
             select=lambda rows: self.batch(self.pairs, rows),
-            forward=self.forward,
             loss=lambda batch, outputs: self.loss(batch, outputs, kl),
         )
         if self.held_out is not None and (number + 1) % self.settings.eval_every == 0:

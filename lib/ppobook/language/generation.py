@@ -31,8 +31,7 @@ def generate(
         keep the top_k most probable tokens; of these, the fewest whose total probability reaches top_p
         sample one, in proportion to p
 
-    All rows are generated side by side. A row that has sampled end-of-sequence samples nothing more. The
-    random numbers, one for each row and each of the `max_new_tokens` columns, are drawn before the first
+    The random numbers, one for each row and each of the `max_new_tokens` columns, are drawn before the first
     token, so that what one row samples, or when it ends, does not change the others.
 
     Parameters

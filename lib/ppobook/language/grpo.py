@@ -32,7 +32,7 @@ from ppobook.diagnostics import normalize, ratios
 from ppobook.language.on_policy import Experience, Sampling, kl_estimate
 from ppobook.language.settings import BASELINES, PAPERS, SCALES, VARIANTS, GRPOSettings
 from ppobook.language.stage import Task
-from ppobook.language.tokens import Completions, completion_logits, token_entropy, token_logp
+from ppobook.language.tokens import Completions, completion_logits, token_logp_and_entropy
 from ppobook.objectives import cispo_loss, clipped_surrogate_loss, masked_mean, sequence_surrogate_loss
 from ppobook.run.metrics import means
 
@@ -41,27 +41,23 @@ def variants() -> pd.DataFrame:
     """The settings of each variant: one row per variant, one column per setting that any of them changes.
 
     dr_grpo
-        Divides neither by the group's standard deviation, which weights prompts by how much their
-        completions disagree, nor by 1/|y|, which weights tokens by the length of their completion; but by a
-        constant.
+        Divides neither by the group's standard deviation nor by 1/|y|, but by a constant.
     dapo
         Mean over tokens; a wider upper clip; groups whose rewards are all equal are replaced; a penalty near
         the maximum length.
     gspo
         One ratio per sequence, as there is one reward per sequence.
     cispo
-        Clips the weight of a token instead of removing its gradient. The paper gives no bounds; 4 is the
-        bound of 5 that TRL recommends, and a lower bound of 1 − 1 = 0 is none.
+        Clips the weight of a token instead of removing its gradient. The paper gives no bounds; the upper one
+        is TRL's, 5.
     rloo
-        REINFORCE with a leave-one-out baseline, which is independent of the completion; the KL penalty is
-        part of the reward; one gradient step, in which the ratio is 1. The loss is − log π(y | x) Â of whole
-        completions, so it sums over tokens.
+        REINFORCE with a leave-one-out baseline; the KL penalty is part of the reward; one gradient step; the
+        loss sums over tokens.
     reinforce++
-        One completion per prompt, no group. The KL penalty of all later tokens is subtracted from each
-        token's advantage; then the advantages of the batch are normalized to mean 0 and standard deviation 1.
+        One completion per prompt. The KL penalty of all later tokens is subtracted from each token's
+        advantage; then the advantages of the batch are normalized.
     reinforce++_baseline
-        A group again, for its mean; the standard deviation is that of the batch; the KL is in the loss, as
-        k2.
+        A group's mean as the baseline, the batch's standard deviation, and the KL in the loss, as k2.
 
     Returns
     -------
@@ -93,22 +89,18 @@ def group_advantages(
         s_i   group: the standard deviation of its group's rewards      batch: that of all
               none: Â_i = R_i − b_i
 
-    Standard deviations divide by n − 1. A group whose rewards are all equal has advantages of exactly 0: no
-    rounding error is divided by eps. Only with baseline="batch", and a scale that is not the group's, is it
-    compared with other groups.
+    Standard deviations divide by n − 1. A group whose rewards are all equal has advantages of exactly 0,
+    unless it is compared with other groups, by baseline="batch" with another scale than the group's.
 
-    **What is right on average.** The leave-one-out baseline does not depend on what it is taken off, so
-    Â_i ∇ log π(y_i), on average over samples of π, is the gradient of the expected reward. A group's mean has
-    a G-th part of R_i in it; R_i − mean is (G − 1)/G of the leave-one-out advantage, and so is its gradient.
-    Dividing by the group's standard deviation is another matter: it weights prompts by how far their
-    completions disagree, and no reward has that gradient in general.
+    With scale="none", leave_one_out gives the gradient of the expected reward on average, and the group's
+    mean (G − 1)/G of it. The group's standard deviation gives that of no reward in general.
 
     Parameters
     ----------
     rewards : tensor, shape (B,)
-        The completions of one prompt stand side by side: the first group_size, then the next.
+        The completions of one prompt are consecutive.
     group_size : int
-        How many completions a prompt has, G; B is a multiple of it.
+        G; B is a multiple of it.
     baseline : "group", "leave_one_out" or "batch"
     scale : "group", "batch" or "none"
     eps : float of at least 0
@@ -121,14 +113,13 @@ def group_advantages(
 
     Raises
     ------
-    ValueError, TypeError
-        Rewards that are not one number a completion, or not whole groups; an unknown name; a single
-        completion where it would have to be compared with others.
+    ValueError
+        Rewards that are not whole groups; an unknown name; groups of one that would be compared with
+        themselves.
 
-    References
-    ----------
-    Shao et al. 2024, "DeepSeekMath", section 4.1.2. Kool et al. 2019, "Buy 4 REINFORCE samples, get a
-    baseline for free!", for leave_one_out. TRL 1.16's scale_rewards has the same names, n − 1 and eps.
+    References ---------- Shao et al. 2024, "DeepSeekMath", section 4.1.2. Kool et al. 2019, "Buy 4 REINFORCE
+    samples, get a baseline for free!", for leave_one_out. TRL 1.16's scale_rewards has the same names, n − 1
+    and eps.
     """
     validation.choice("baseline", baseline, BASELINES)
     validation.choice("scale", scale, SCALES)
@@ -139,13 +130,9 @@ def group_advantages(
         )
     if group_size == 1 and (baseline != "batch" or scale == "group"):
         raise ValueError(f"group_size must be at least 2 with baseline={baseline!r}, scale={scale!r}, got 1")
-    advantages = _group_advantages(rewards.detach().double(), group_size, baseline, scale, eps)
-    return advantages.to(rewards.dtype)
-
-
-def _group_advantages(rewards: Tensor, group_size: int, baseline: str, scale: str, eps: float) -> Tensor:
-    """`group_advantages` of float64, whose rounding errors are small beside any spread of float32."""
-    groups, whole = rewards.view(-1, group_size), rewards.view(1, -1)
+    # In float64, whose rounding errors are small beside any spread of float32.
+    groups = rewards.detach().double().view(-1, group_size)
+    whole = groups.view(1, -1)
     rows = whole if baseline == "batch" else groups
     advantages = (rows - rows.mean(dim=1, keepdim=True)).view_as(groups)
     if baseline == "leave_one_out":
@@ -154,7 +141,7 @@ def _group_advantages(rewards: Tensor, group_size: int, baseline: str, scale: st
     if scale != "none":
         advantages = advantages / ((whole if scale == "batch" else groups).std(dim=1, keepdim=True) + eps)
     compared = whole if baseline == "batch" and scale != "group" else groups
-    return advantages.masked_fill(_all_equal(compared), 0.0).view(-1)
+    return advantages.masked_fill(_all_equal(compared), 0.0).view(-1).to(rewards.dtype)
 
 
 def _all_equal(rows: Tensor) -> Tensor:
@@ -170,21 +157,17 @@ class GRPO(Sampling):
 
     **No critic.** All tokens of a completion have the same advantage, except with `kl_in="to_go"`.
 
-    **KL penalty.** By default it is a term of the loss: k3 without the ratio. Its *value* is unbiased; its
-    gradient is that of KL(π_ref, π), not of KL(π, π_ref), and penalizes each token for its own state only
-    (`ppobook.language.on_policy.kl_estimate`). The gradient of KL(π, π_ref) of the next token is that of k1
-    or k3 with `kl_weighted=True`, or of k2 without, in the first gradient step on a batch, while tokens are
-    those of π. `kl_in="reward"` with k1 has that of whole completions, if advantages are not divided by
-    their group's standard deviation (`scale="none"`) and the baseline is leave_one_out; with the group's
-    mean it is (G − 1)/G of it. In the loss β is in units of the advantage, elsewhere in units of the reward:
-    with `scale="group"` a β in the loss does not depend on the scale of rewards.
+    **KL penalty.** By default it is a term of the loss: k3 without the ratio, whose gradient is that of
+    KL(π_ref, π). `kl_weighted=True` makes it that of KL(π, π_ref) for the next token
+    (`ppobook.language.on_policy.kl_estimate`); `kl_in="reward"` with k1 penalizes whole completions. In the
+    loss β is in units of the advantage, elsewhere in units of the reward.
 
     **Groups whose rewards are all equal** have advantages of 0. `dead_groups` is their share, by the rewards
     before any penalty. `filter_groups` replaces them by groups of further prompts, sampling at most
-    `max_rounds` times in an update; the update uses the groups found, and is skipped if there are none.
+    `max_rounds` times in an update; without any group, the update is skipped.
 
-    **Truncated completions**, those that reach `max_new_tokens` without an end of sequence, count as ended;
-    `truncation="penalty"` subtracts `missing_eos_penalty` from their reward.
+    **Truncated completions** count as ended; `truncation="penalty"` subtracts `missing_eos_penalty` from
+    their reward.
 
     **Metrics.** reward, kl_reference, length and so on are of all completions sampled, before groups are
     filtered. loss, policy_loss, entropy, the statistics of the ratio and grad_norm are means over all
@@ -216,13 +199,8 @@ class GRPO(Sampling):
 
     def __init__(self, task: Task, settings: GRPOSettings, *, seed: int = 0, device: str = "cpu") -> None:
         super().__init__(task, settings, seed=seed, device=device)
-        s = settings
-        if s.batch_size % s.group_size:
-            raise ValueError(
-                f"batch_size must be a multiple of group_size, {s.group_size}, got {s.batch_size}"
-            )
-        self.groups, self.rows_per_prompt = s.batch_size // s.group_size, s.group_size
-        if s.surrogate == "sequence" and s.kl_in == "to_go" and s.kl_coef:
+        self.groups = settings.batch_size // settings.group_size
+        if settings.surrogate == "sequence" and settings.kl_in == "to_go" and settings.kl_coef:
             raise ValueError("kl_in must be 'reward' or 'loss' with surrogate='sequence', got 'to_go'")
         self.rounds = 0
 
@@ -295,10 +273,10 @@ class GRPO(Sampling):
         """log π_θ, with gradient, and the policy's entropy for each token, [B, T]."""
         s, completions = self.settings, batch.completions
         logits = completion_logits(self.model, completions)
-        return {
-            "logp": token_logp(logits, completions.tokens, s.temperature, mask=completions.mask),
-            "entropy": token_entropy(logits.detach(), s.temperature),
-        }
+        logp, entropy = token_logp_and_entropy(
+            logits, completions.tokens, s.temperature, completions.mask, entropy_gradient=False
+        )
+        return {"logp": logp, "entropy": entropy}
 
     def loss(
         self, batch: Experience, outputs: dict[str, Tensor] | None = None

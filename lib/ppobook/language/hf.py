@@ -4,11 +4,9 @@
     run = train("grpo", "folder or name", data, reward=short)     the same, opened by `train`
     save_pretrained(run, "new folder")                            for from_pretrained to read
 
-Folders and names are read by transformers' own `from_pretrained`. `ppobook.language.pretrained` says how a
-model is used. Each is tried when it is opened, on a row of four tokens: with padding and without, at once and
-token by token, its logits must be those of its own forward pass.
-
-transformers is imported when something is opened.
+Folders and names are read by transformers' own `from_pretrained`. Each model is tried when it is opened, on a
+row of four tokens: with padding and without, at once and token by token, its logits must be those of its own
+forward pass.
 """
 
 from __future__ import annotations
@@ -22,22 +20,22 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F  # noqa: N812
 
-from ppobook.language.gpt2 import save_decoder
 from ppobook.language.model import Decoder
 from ppobook.language.pretrained import (
     Pretrained,
+    PretrainedTokenizer,
     dtype_name,
     library,
     lora_config,
     net_from_config,
+    open_tokenizer,
     own_randomness,
     plain_config,
     weights_dtype,
 )
-from ppobook.language.pretrained_tokenizer import PretrainedTokenizer, open_tokenizer
 from ppobook.language.rewards import RewardModel
 from ppobook.language.run import Run, load
-from ppobook.language.tokens import Tokenizer
+from ppobook.language.tokens import Tokenizer, WordTokenizer
 from ppobook.run.folder import RunFolder, make_new
 from ppobook.run.machine import float32_on_cpu
 
@@ -62,7 +60,7 @@ def open_pretrained(
     model : path, str, or transformers.PreTrainedModel
         The folder of a model, its name on the hub, or a model in memory, which is copied, and whose frozen
         parameters stay so: a causal model, or a sequence classifier with one label, which becomes a reward
-        model. A model that `open_pretrained` returned is copied too.
+        model.
     tokenizer : path, str, tokenizer of transformers, or Tokenizer, optional
         Default: the one in the folder. Required for a model in memory.
     dtype : "float32", "bfloat16" or "float64", optional
@@ -132,13 +130,8 @@ def _auto_class(scores: bool) -> Any:
 
 
 def _adapted(net: Any, tokenizer: Tokenizer) -> Any:
-    """Adapt a model of transformers as `LanguageModel` or reward model, and try it on a row of four tokens.
-
-    Raises
-    ------
-    ValueError
-        Its outputs are not those of its own forward pass, or depend on padding.
-    """
+    """Adapt a model of transformers as `LanguageModel` or reward model, and try it on a row of four
+    tokens."""
     kind, dtype = type(net).__name__, str(next(net.parameters()).dtype).removeprefix("torch.")
     special: dict[str, Any] = {"eos": tokenizer.eos, "pad": tokenizer.pad, "dtype": dtype}
     opened: Any
@@ -180,11 +173,10 @@ def _reward_model(net: Any, special: dict[str, Any]) -> RewardModel:
 def save_pretrained(model: Any, folder: str | Path, tokenizer: Any = None, *, merge: bool = True) -> Path:
     """Write a model for transformers to read.
 
-    A language model is written for ``AutoModelForCausalLM.from_pretrained``, a `Decoder` as GPT-2.
-
-    A `RewardModel` with pooling "last" is written for ``AutoModelForSequenceClassification.from_pretrained``.
-    Its logits are rewards before `zero` is subtracted, which is ``reward_zero`` in the config. transformers
-    takes the last token that is not padding, so a reward model whose pad is its eos gets a new padding token.
+    A language model is written for ``AutoModelForCausalLM.from_pretrained``, a `Decoder` as GPT-2, a
+    `RewardModel` with pooling "last" for ``AutoModelForSequenceClassification.from_pretrained``. The latter's
+    logits are rewards before `zero` is subtracted, which is ``reward_zero`` in the config. transformers takes
+    the last token that is not padding, so a reward model whose pad is its eos gets a new padding token.
 
     Parameters
     ----------
@@ -196,13 +188,6 @@ def save_pretrained(model: Any, folder: str | Path, tokenizer: Any = None, *, me
     merge : bool
         Merge adapters of LoRA into the weights. False: write only the adapters, for
         ``peft.PeftModel.from_pretrained``.
-
-    Raises
-    ------
-    ValueError
-        A RewardModel with pooling "sum".
-    OSError
-        A folder that is not empty.
     """
     if isinstance(model, str | Path):
         model = load(model)
@@ -273,3 +258,55 @@ def _save_adapters(model: Pretrained, folder: Path) -> None:
     }
     lora_config(model.lora or {}, task_type="CAUSAL_LM", inference_mode=True).save_pretrained(folder)
     library("safetensors.torch").save_file(weights, folder / "adapter_model.safetensors")
+
+
+# ----------------------------------------------------------------------------- our decoder as GPT-2
+
+
+def from_decoder(decoder: Decoder) -> Any:
+    """A `Decoder` as GPT-2 of transformers, a GPT2LMHeadModel without dropout."""
+    c, transformers = decoder.config, library()
+    config = transformers.GPT2Config(
+        vocab_size=c.vocab_size,
+        n_positions=c.context,
+        n_embd=c.width,
+        n_layer=c.layers,
+        n_head=c.heads,
+        bos_token_id=c.eos,
+        eos_token_id=c.eos,
+        pad_token_id=c.pad,
+        **dict.fromkeys(("resid_pdrop", "embd_pdrop", "attn_pdrop"), 0.0),
+    )
+    with own_randomness():
+        net = transformers.GPT2LMHeadModel(config).to(decoder.wte.weight).eval()
+    weights = decoder.state_dict().items()
+    net.transformer.load_state_dict({_gpt2_name(name): _transposed(name, x) for name, x in weights})
+    return net
+
+
+_GPT2 = {"qkv": "attn.c_attn", "proj": "attn.c_proj", "up": "mlp.c_fc", "down": "mlp.c_proj"}
+
+
+def _gpt2_name(name: str) -> str:
+    """GPT-2's name of a weight of `Decoder`: h.0.attn.c_attn.bias for blocks.0.qkv.bias."""
+    parts = ["h" if part == "blocks" else _GPT2.get(part, part) for part in name.split(".")]
+    return ".".join(parts)
+
+
+def _transposed(name: str, x: Tensor) -> Tensor:
+    """GPT-2 stores the matrices of its blocks transposed."""
+    return x.T if x.ndim == 2 and name.split(".")[-2] in _GPT2 else x
+
+
+def save_decoder(decoder: Decoder, folder: Path, tokenizer: Any) -> Any:
+    """Write a decoder as GPT-2; returns the tokenizer, a `WordTokenizer` as one of transformers."""
+    from_decoder(decoder).save_pretrained(folder)
+    if not isinstance(tokenizer, WordTokenizer):
+        return tokenizer
+    parts = library("tokenizers")
+    ids = {word: i for i, word in enumerate(tokenizer.words)}
+    backend = parts.Tokenizer(parts.models.WordLevel(ids))
+    backend.pre_tokenizer = parts.pre_tokenizers.WhitespaceSplit()
+    return library().PreTrainedTokenizerFast(
+        tokenizer_object=backend, eos_token="<eos>", pad_token="<pad>", model_max_length=decoder.context
+    )

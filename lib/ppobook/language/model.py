@@ -64,15 +64,8 @@ class LanguageModel(Protocol):
 class DecoderConfig:
     """The sizes of a `Decoder`, and its special tokens.
 
-    Parameters
-    ----------
-    vocab_size : int
-    context : int
-        The most tokens in a row; padding does not count.
-    layers, width, heads : int
-        Width must be a multiple of heads. The MLPs have 4 · width hidden units.
-    eos, pad : int
-        The ids of end-of-sequence and padding. They may be the same: masks tell the two apart.
+    `context` is the most tokens in a row, without padding; `width` must be a multiple of `heads`. The ids of
+    end-of-sequence and padding, `eos` and `pad`, may be the same: masks tell the two apart.
     """
 
     vocab_size: int
@@ -115,7 +108,7 @@ class Block(nn.Module):
         Parameters
         ----------
         attention_mask : tensor that broadcasts to [B, heads, L, columns], or None
-            bool: which columns each token attends to; float: added to the scores. None: all up to its own.
+            bool: which columns each token attends to. None: all up to its own.
         cache : LayerCache or None
             Keys and values of earlier tokens. Those of x are appended.
         """
@@ -246,8 +239,8 @@ class Decoder(nn.Module):
 def causal_padding_mask(mask: Tensor | None) -> Tensor | None:
     """Build the mask, [B, L] to [B, 1, L, L], by which columns attend to tokens up to them and to themselves.
 
-    A softmax over nothing, at padding before the first token, could be NaN: hence itself. If padding stands
-    only after the last token of each row, the result is None: causal attention alone keeps tokens from it.
+    A softmax over nothing, at padding before the first token, could be NaN: hence itself. None if padding
+    stands only after the last token of each row: causal attention alone keeps tokens from it.
     """
     if mask is None or not (mask[:, 1:] & ~mask[:, :-1]).any():
         return None
@@ -261,14 +254,8 @@ class Scalar(nn.Module):
     """A language model with a scalar head: one number a token, in place of logits.
 
     As a critic, the value of the state after a token; in a reward model, the token's contribution to the
-    reward, or, at the last token, the reward. The head starts at 0.
-
-    Parameters
-    ----------
-    body : LanguageModel
-        Its weights are copied.
-    bias : bool
-        Whether the head has a bias. A sum over tokens would add it once a token.
+    reward, or, at the last token, the reward. The head starts at 0; the body's weights are copied. Without
+    `bias`, a sum over tokens adds no constant for each.
     """
 
     def __init__(self, body: Any, bias: bool = True) -> None:

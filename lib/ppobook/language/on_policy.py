@@ -8,9 +8,7 @@
     one gradient step on a minibatch         minibatch_step
 
 A stage extends `Sampling` and writes `step`, `forward` and `loss`. Tokens are sampled at `temperature`, and
-everything refers to that distribution: ratio, entropy and KL, for which the reference is read at the same
-temperature. Training has no top-k or top-p: the ratio would compare with a policy that nothing was sampled
-from.
+ratio, entropy and KL are those of that distribution, and the reference's at the same temperature.
 """
 
 from __future__ import annotations
@@ -37,15 +35,8 @@ KL_ESTIMATORS = {"k1": divergences.k1, "k2": divergences.k2, "k3": divergences.k
 
 @dataclass
 class Experience:
-    """A batch of completions with what the loss reads of them. Values at padding are undefined.
-
-    Attributes
-    ----------
-    completions : Completions
-        B rows, with log π_old of each token.
-    ref_logp : [B, T]
-    advantages : [B, T]
-    """
+    """A batch of B completions, with log π_old, and what the loss reads of them: [B, T], undefined at
+    padding."""
 
     completions: Completions
     ref_logp: Tensor
@@ -74,12 +65,10 @@ class Sampling(Stage):
         The network behind the reward, if there is one; a checkpoint contains it.
     prompts : Prompts
         All prompts of the data.
-    max_new_tokens : int
     rows_per_prompt : int
         Number of consecutive completions that share a prompt; one process samples and scores all of them.
     """
 
-    rows_per_prompt = 1
     settings_class = SamplingSettings
     state_attributes = (*Stage.state_attributes, "reference", "reward_model")
     wants_reward = True
@@ -87,6 +76,12 @@ class Sampling(Stage):
 
     def __init__(self, task: Task, settings: Any, *, seed: int = 0, device: str = "cpu") -> None:
         super().__init__(task, settings, seed=seed, device=device)
+        self.rows_per_prompt: int = getattr(settings, "group_size", 1)
+        if settings.batch_size % self.rows_per_prompt:
+            raise ValueError(
+                f"batch_size must be a multiple of group_size, {self.rows_per_prompt}, "
+                f"got {settings.batch_size}"
+            )
         self.reference = task.reference
         self.reward: Reward = task.reward  # type: ignore[assignment]  # one is opened for each that wants it
         self.reward_model = self.reward.module
@@ -104,8 +99,7 @@ class Sampling(Stage):
 
     def draw_prompts(self, number: int, n: int) -> Prompts:
         """The n prompts of an update. Each is drawn once before any is drawn again."""
-        rows = Batches(len(self.prompts), n, self.seed).rows(number)
-        return self.prompts.select(rows)
+        return self.prompts.select(Batches(len(self.prompts), n, self.seed).rows(number))
 
     def sample(self, prompts: Prompts) -> Completions:
         """One completion of each prompt by the current policy, with log π_old of each token."""
@@ -115,7 +109,7 @@ class Sampling(Stage):
         """One completion of each prompt by a model.
 
         Every process draws the random numbers of all rows, so the completions do not depend on how rows are
-        shared among processes and micro-batches.
+        shared.
         """
         tokens, mask = prompts.tokens.to(self.device), prompts.mask.to(self.device)
         shape = len(tokens), self.max_new_tokens
@@ -172,19 +166,9 @@ class Sampling(Stage):
     def metrics(self, completions: Completions, rewards: Tensor, ref_logp: Tensor) -> dict[str, Any]:
         """Metrics of a sampled batch.
 
-        Parameters
-        ----------
-        completions : Completions
-        rewards : tensor, shape (B,)
-            Before penalties, as returned by `score`.
-        ref_logp : tensor, shape (B, T)
-
-        Returns
-        -------
-        dict
-            tokens, their number; reward and reward_std over completions; gold, if there is a world;
-            kl_reference, log π_old − log π_ref summed over a completion's tokens (k1), averaged over
-            completions; length; ended, the share of completions that end with an end of sequence.
+        tokens, their number; reward (before penalties) and reward_std over completions; gold, if there is a
+        world; kl_reference, log π_old − log π_ref summed over a completion's tokens (k1), averaged over
+        completions; length; ended, the share of completions that end with an end of sequence.
         """
         world = self.task.world
         log_ratio = (completions.logp - ref_logp).sum(dim=1)  # both are 0 at padding
@@ -204,30 +188,14 @@ class Sampling(Stage):
 
     # ------------------------------------------------------------------------------- the gradient step
 
-    def forward(self, batch: Any) -> dict[str, Tensor]:
-        """Compute what the loss needs from the networks, with gradient: tensors of shape [B] or [B, T]."""
-        raise NotImplementedError
-
-    def loss(self, batch: Any, outputs: dict[str, Tensor] | None = None) -> tuple[Tensor, dict[str, Any]]:
-        """The loss of a batch and its metrics; `outputs` are those of `forward`, if known already."""
-        raise NotImplementedError
-
     def loss_weight(self, batch: Any) -> int:
         """The number of entries that the loss of a batch is a mean over: its tokens or its rows."""
         return int(batch.completions.mask.sum()) if self.settings.reduction == "token" else len(batch)
 
     def minibatch_step(self, minibatch: Any) -> dict[str, Any]:
-        """One gradient step on the loss of a minibatch. Returns the loss, its metrics and grad_norm.
-
-        `Stage.learn` splits the minibatch into micro-batches and shares them among processes.
-        """
-        return self.learn(
-            torch.arange(len(minibatch), device=self.device),
-            select=minibatch.select,
-            forward=self.forward,
-            loss=self.loss,
-            weight=self.loss_weight,
-        )
+        """One gradient step on the loss of a minibatch. Returns the loss, its metrics and grad_norm."""
+        rows = torch.arange(len(minibatch), device=self.device)
+        return self.learn(rows, select=minibatch.select)  # forward, loss, gradient step
 
 
 def default_max_new_tokens(prompts: Prompts, models: Sequence[Any]) -> int:
@@ -255,8 +223,8 @@ def kl_estimate(
         k1 = log π − log π_ref        k2 = ½ k1²        k3 = π_ref/π − 1 + k1
         with old_logp, each times the ratio π / π_old, through which there is a gradient as well
 
-    The *values* of k1 and k3 are right on average. What matters of a loss is its gradient, and there the
-    three differ. With π the policy being trained, it is on average that of
+    The *values* of k1 and k3 are right on average. With π the policy being trained, the *gradient* is on
+    average that of
 
     =========  ==================  ================================
     estimator  with the ratio      without, on tokens drawn from π
@@ -267,10 +235,8 @@ def kl_estimate(
     =========  ==================  ================================
 
     As a *reward*, where no gradient flows through the number, k1 is right and the others are not: k3 there
-    leads down KL(π, π_ref) − KL(π_ref, π).
-
-    Each is the KL of the next token in the state that was met. What a token does to the KL of *later* states
-    has no part in this gradient. As a reward it has: later ones flow back through the advantages.
+    leads down KL(π, π_ref) − KL(π_ref, π). Each is the KL of the next token in the state that was met; only
+    as a reward does it reach the tokens before, by the advantages.
 
     Parameters
     ----------
@@ -281,11 +247,9 @@ def kl_estimate(
     mask : bool, the shape of logp, optional
         Elsewhere the result is 0, and what stands there is not read.
 
-    References
-    ----------
-    Schulman 2020, "Approximating KL divergence". Tang and Munos 2025, "On a few pitfalls in KL divergence
-    gradient estimation for RL". Liu et al. 2025, "Rethinking KL regularization in RLHF: from value estimation
-    to gradient optimization".
+    References ---------- Schulman 2020, "Approximating KL divergence". Tang and Munos 2025, "On a few
+    pitfalls in KL divergence gradient estimation for RL". Liu et al. 2025, "Rethinking KL regularization in
+    RLHF: from value estimation to gradient optimization".
     """
     estimate = KL_ESTIMATORS[estimator]
     weight = None if old_logp is None else logp - old_logp.detach()

@@ -1,32 +1,27 @@
 """Online algorithms: data are sampled from the policy while it is trained.
 
-    online_dpo       DPO on pairs sampled from the policy in every update              Guo et al. 2024
-    iterative_ppo    PPO, with a reward model that is trained further                  Ziegler et al. 2019
-    lagged_grpo      GRPO on completions of the policy as it was k updates ago         Noukhovitch et al. 2024
-
-Preferences collected before training describe the completions of the initial policy. As the policy changes,
-DPO's pairs become off-policy, and a reward model is evaluated on completions unlike its training data. The
-first two algorithms collect new preferences. The third one delays the samples on purpose, as happens where
-some machines sample while others train.
+online_dpo       DPO on pairs sampled from the policy in every update              Guo et al. 2024
+iterative_ppo    PPO, with a reward model that is trained further                  Ziegler et al. 2019
+lagged_grpo      GRPO on completions of the policy as it was k updates ago         Noukhovitch et al. 2024
 """
 
 from __future__ import annotations
 
 import copy
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from ppobook import divergences
-from ppobook.language import grpo, parallel, reward
+from ppobook.language import grpo, reward
 from ppobook.language.data import Prompts, take_rows
 from ppobook.language.grpo import GRPO
 from ppobook.language.on_policy import Sampling
+from ppobook.language.pairs import EVAL_BATCH_SIZE, SampledPairs
 from ppobook.language.ppo import PPO
-from ppobook.language.reward import EVAL_BATCH_SIZE, RewardModelling, SampledPairs
+from ppobook.language.reward import RewardModelling
 from ppobook.language.rewards import RewardModel
 from ppobook.language.settings import (
     IterativePPOSettings,
@@ -42,14 +37,8 @@ from ppobook.run.machine import stream
 
 @dataclass
 class PairBatch:
-    """Sampled pairs: P chosen completions, then the P rejected ones.
-
-    Attributes
-    ----------
-    completions : Completions, of 2 P rows
-    ref_logp : [2 P]
-        log π_ref of whole completions.
-    """
+    """Sampled pairs: `completions` has P chosen ones, then the P rejected; `ref_logp`, [2 P], their log
+    π_ref."""
 
     completions: Completions
     ref_logp: Tensor
@@ -71,18 +60,12 @@ class OnlineDPO(Sampling):
             score them: y_w is the best of them, y_l the worst
             descend the mean DPO loss of the pairs (x, y_w, y_l); π_ref stays fixed
 
-    **Reward.** That of a reward model, the world or a function. Only the order of rewards matters, and with
-    `noise` their differences. noise=1 makes preferences follow the probabilities of a reward model that was
-    trained on preferences.
-
     **Optimum.** With noise s and two completions a prompt, preferences are Bradley-Terry with rewards R / s,
-    and the optimum of the DPO loss is π_ref exp(R / (s β)) / Z, if pairs cover all completions. Best against
-    worst of more than two is not Bradley-Terry. Without noise the better completion always wins: then DPO
-    without label smoothing has no finite optimum for any β, and the distance from the reference depends on
-    the number of updates and the learning rate.
+    and the optimum of the DPO loss is π_ref exp(R / (s β)) / Z. Without noise the better completion always
+    wins: then DPO without label smoothing has no finite optimum for any β.
 
-    **Equal rewards.** The preference is random, as in `World.prefer`: such a pair pulls its two completions
-    together. `tied` in the history is the share of these pairs.
+    **Equal rewards.** The preference is random: such a pair pulls its two completions together. `tied` in the
+    history is the share of these pairs.
 
     The gradient ignores that the samples depend on the policy, as in the paper.
 
@@ -101,17 +84,6 @@ class OnlineDPO(Sampling):
     settings_class = OnlineDPOSettings
 
     settings: OnlineDPOSettings
-
-    def __init__(
-        self, task: Task, settings: OnlineDPOSettings, *, seed: int = 0, device: str = "cpu"
-    ) -> None:
-        super().__init__(task, settings, seed=seed, device=device)
-        if settings.batch_size % settings.group_size:
-            raise ValueError(
-                f"batch_size must be a multiple of group_size, {settings.group_size}, "
-                f"got {settings.batch_size}"
-            )
-        self.rows_per_prompt = settings.group_size
 
     def step(self, number: int) -> dict[str, Any]:
         batch, metrics = self.make_pairs(number)
@@ -166,20 +138,18 @@ def best_and_worst(
         u_i = R_i + noise · g_i        g_i from a standard Gumbel distribution
         best: the largest u of the group, worst: the smallest; the order of equal ones is random
 
-    Of two, the first one is better with probability σ((R_1 − R_2) / noise), since the difference of two g is
-    logistic. Of more, the order follows the Plackett-Luce model, the generalization of Bradley-Terry from
-    pairs to rankings.
+    Of two, the first one is better with probability σ((R_1 − R_2) / noise), as in the Bradley-Terry model; of
+    more, the order follows the Plackett-Luce model.
 
     Parameters
     ----------
     rewards : tensor, shape (B,)
         The completions of one prompt are consecutive.
     group_size : int of at least 2
-        B is a multiple of it.
     noise : float of at least 0
         In units of the reward.
     generator : torch.Generator
-        On the device of rewards. It advances by the same amount without noise.
+        On the device of rewards.
 
     Returns
     -------
@@ -206,24 +176,15 @@ class IterativePPO(PPO):
             train the reward model on all of them, as the stage "reward" does
         an update of PPO on the rewards of the reward model
 
-    A reward model is accurate on completions like its training data. PPO moves to where it is wrong;
-    preferences between these new completions correct it. `fresh_accuracy` in the history is the reward
-    model's accuracy on the new preferences before it is trained on them: how far the policy has left its
-    training data. `fresh_accuracy_after` is its accuracy afterwards. The scale of its rewards changes each
-    time, so compare `gold` over a run, not `reward`.
+    `fresh_accuracy` in the history is the reward model's accuracy on the new preferences before it is trained
+    on them: how far the policy has left its training data. `fresh_accuracy_after` is its accuracy afterwards.
+    The scale of its rewards changes each time, so compare `gold` over a run, not `reward`.
 
-    **Preferences** are those of `World.prefer`, or of a method `prefer` of a subclass, which returns for each
-    prompt whether the first completion is preferred::
-
-        class Shorter(IterativePPO):
-            def prefer(self, prompts, first, second):
-                return [len(a) < len(b) for a, b in zip(first, second)]
-
-        train(Shorter, "base", data="prompts.jsonl", reward="reward_model")
+    **Preferences** are those of `World.prefer`. For others, or other data, a subclass has its own `ask`.
 
     **Differences to the papers.** Both train a new reward model each time, on all preferences so far, from
-    the language model: Ziegler et al. for one epoch. Here training continues from the current reward model,
-    which takes seconds; its training data from before this run are not used again. The critic is never reset.
+    the language model. Here training continues from the current reward model; its training data from before
+    this run are not used again. The critic is never reset.
 
     References
     ----------
@@ -234,9 +195,6 @@ class IterativePPO(PPO):
     algorithm = "iterative_ppo"
     settings_class = IterativePPOSettings
     state_attributes = (*PPO.state_attributes, "asked")
-
-    # In a subclass a method (prompts: list[str], first: list[str], second: list[str]) -> list[bool].
-    prefer: ClassVar[Any] = None
 
     settings: IterativePPOSettings
     reward_model: RewardModel
@@ -259,7 +217,9 @@ class IterativePPO(PPO):
         s, old = self.settings, self.asked.pairs
         new, tokens = self.ask(number)
         metrics = {"tokens": tokens, "fresh_accuracy": self.accuracy(new)}
-        self.asked.pairs = pairs = new if old is None or not s.keep_old else join_pairs([old, new])
+        keep = [new] if old is None or not s.keep_old else [old, new]
+        sides = ([getattr(pairs, side) for pairs in keep] for side in ("chosen", "rejected"))
+        self.asked.pairs = pairs = Pairs(*map(Completions.join, sides))
         settings = RewardSettings(
             updates=s.reward_model_epochs * -(-len(pairs) // s.reward_model_batch_size),
             lr=s.reward_model_lr,
@@ -293,13 +253,8 @@ class IterativePPO(PPO):
                 side.append(self.generate(self.model, prompts, temperature))
         first, second = (take_rows(Completions.join(side), torch.arange(s.pairs)) for side in sides)
         tokens = int(first.mask.sum() + second.mask.sum())
-        if self.prefer is None:
-            seed = stream(self.seed, f"preferences {number}")
-            return self.task.data.prefer(first, second, noise=s.noise, seed=seed), tokens
-        texts = first.texts(self.tokenizer), second.texts(self.tokenizer)
-        # Of several processes only the first one asks.
-        answers = parallel.first(lambda: self.prefer(first.prompt_texts(self.tokenizer), *texts))
-        return pairs_from_answers(answers, first, second), tokens
+        seed = stream(self.seed, f"preferences {number}")
+        return self.task.data.prefer(first, second, noise=s.noise, seed=seed), tokens
 
     def accuracy(self, pairs: Pairs) -> float:
         """The share of pairs whose chosen completion has the larger reward; a tie counts half."""
@@ -310,24 +265,6 @@ class IterativePPO(PPO):
         return (0.5 + 0.5 * (chosen - rejected).sign()).mean().item()
 
 
-def join_pairs(parts: Sequence[Pairs]) -> Pairs:
-    """Several sets of pairs as one, in order."""
-    return Pairs(*(Completions.join([getattr(p, side) for p in parts]) for side in ("chosen", "rejected")))
-
-
-def pairs_from_answers(answers: Sequence[bool], first: Completions, second: Completions) -> Pairs:
-    """Pairs from what `prefer` returned: for each pair, whether the first completion is preferred."""
-    n = len(first)
-    if len(answers) != n:
-        raise ValueError(f"prefer must return {n} answers, one per pair, got {len(answers)}")
-    both, rows = Completions.join([first, second]), torch.arange(n)
-    prefers_first = torch.tensor(answers, dtype=torch.bool)
-    return Pairs(
-        both.select(torch.where(prefers_first, rows, rows + n)),
-        both.select(torch.where(prefers_first, rows + n, rows)),
-    )
-
-
 class LaggedGRPO(GRPO):
     """GRPO on completions of the policy as it was k updates ago. Options: `LaggedGRPOSettings`.
 
@@ -335,31 +272,22 @@ class LaggedGRPO(GRPO):
         sample from π_μ, μ = θ_{n−k} (θ_0 in the first k updates), and score, as in GRPO
         gradient steps with the ratio
 
-            ρ_t = π_θ / π_μ            corrected: right on average for the next token, as it is from π_μ; the
-                                       clip keeps π_θ close to π_μ
-            ρ_t = π_θ / π_{θ_n}        not corrected: starts at 1, as if π_{θ_n} had sampled; the clip keeps
-                                       π_θ close to π_{θ_n}
+            ρ_t = π_θ / π_μ            corrected: the clip keeps π_θ close to π_μ
+            ρ_t = π_θ / π_{θ_n}        not corrected: starts at 1, as if π_{θ_n} had sampled
             ρ_t = π_θ / π_{θ_n}, and Â_t times min(π_{θ_n} / π_μ, C)           `max_weight`: both
 
-    Where some machines sample while others train, completions are from an old policy. Without correction this
-    bias is invisible: all ratios start at 1. The ratio to the sampler removes a part of it: unclipped, it
-    corrects for the choice of the next token. It does not correct for the states before it, which are those
-    of π_μ, nor for what follows: rewards, and so advantages and baselines, are of completions by π_μ. And as
-    it both corrects and is clipped, with a long lag tokens are clipped that this update has not changed yet.
-    The third form separates the two roles.
+    So it goes where some machines sample while others train. The ratio to the sampler corrects for the choice
+    of the next token, not for the states before it nor for the rewards, which are of completions by π_μ. As
+    it both corrects and is clipped, with a long lag tokens are clipped that this update has not changed yet;
+    the third form separates the two roles.
 
-    **Metrics.** `lag_kl` is KL(π_μ, π_{θ_n}) per token, by k3, on the samples of the update. reward,
-    kl_reference and so on are of the samples, and so of π_μ.
+    **Metrics.** `lag_kl` is KL(π_μ, π_{θ_n}) per token, by k3. reward, kl_reference and so on are of π_μ.
 
-    With `lag` 0 this is GRPO.
-
-    References
-    ----------
-    Noukhovitch et al. 2024, "Asynchronous RLHF: faster and more efficient off-policy RL for language models".
-    The two roles: Hilton, Cobbe and Schulman 2021, "Batch size-invariance for policy optimization". A
-    truncated weight: Espeholt et al. 2018, "IMPALA: scalable distributed deep-RL with importance weighted
-    actor-learner architectures"; for language models Yao et al. 2025, "Your efficient RL framework secretly
-    brings you off-policy RL training".
+    References ---------- Noukhovitch et al. 2024, "Asynchronous RLHF: faster and more efficient off-policy RL
+    for language models". The two roles: Hilton, Cobbe and Schulman 2021, "Batch size-invariance for policy
+    optimization". A truncated weight: Espeholt et al. 2018, "IMPALA: scalable distributed deep-RL with
+    importance weighted actor-learner architectures"; for language models Yao et al. 2025, "Your efficient RL
+    framework secretly brings you off-policy RL training".
     """
 
     algorithm = "lagged_grpo"
@@ -377,12 +305,13 @@ class LaggedGRPO(GRPO):
         if settings.max_weight is not None and settings.surrogate == "sequence":
             raise ValueError("surrogate must be 'clip' or 'cispo' with max_weight, got 'sequence'")
         self.sampler = copy.deepcopy(self.model).requires_grad_(False)
-        self.past = PastWeights()
+        self.past: list[dict[str, Tensor]] = []  # the weights of earlier updates, oldest first
 
     def step(self, number: int) -> dict[str, Any]:
-        self.past.weights.append(copy.deepcopy(self.model.state_dict()))
-        if len(self.past.weights) > self.settings.lag:
-            self.sampler.load_state_dict(self.past.weights.pop(0))
+        self.past = [*self.past, copy.deepcopy(self.model.state_dict())]
+        if len(self.past) > self.settings.lag:
+            self.sampler.load_state_dict(self.past[0])
+            self.past = self.past[1:]
         return super().step(number)
 
     def sample(self, prompts: Prompts) -> Completions:
@@ -404,16 +333,3 @@ class LaggedGRPO(GRPO):
             advantages = advantages * (logp - sampler_logp).exp().clamp(max=s.max_weight)
         completions = replace(completions, logp=logp)
         return replace(experience, completions=completions, advantages=advantages), metrics
-
-
-class PastWeights:
-    """The weights of earlier updates, oldest first."""
-
-    def __init__(self) -> None:
-        self.weights: list[dict[str, Tensor]] = []
-
-    def state_dict(self) -> dict[str, Any]:
-        return {"weights": list(self.weights)}
-
-    def load_state_dict(self, state: dict[str, Any]) -> None:
-        self.weights = list(state["weights"])

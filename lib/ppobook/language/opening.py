@@ -12,8 +12,7 @@ from typing import Any, NamedTuple
 from torch import nn
 
 from ppobook.language import hf
-from ppobook.language.pretrained import Pretrained
-from ppobook.language.pretrained_tokenizer import open_tokenizer
+from ppobook.language.pretrained import Pretrained, open_tokenizer
 from ppobook.language.registry import STAGES
 from ppobook.language.rewards import RewardModel, open_reward
 from ppobook.language.run import Run, load_from
@@ -75,16 +74,7 @@ def run_given(argument: str, given: Any, device: str = "cpu") -> Run | None:
 
 
 def open_reward_model(argument: str, given: Any, tokenizer: Any) -> RewardModel:
-    """Open the reward model of a run, or a sequence classifier of transformers.
-
-    Parameters
-    ----------
-    argument : str
-        For messages.
-    given : as for `open_model`
-    tokenizer : Tokenizer
-        Of the policy, whose words the reward model must have.
-    """
+    """Open the reward model of a run, or a sequence classifier, which must have the policy's words."""
     reward_model, own = open_model(given, tokenizer if isinstance(given, nn.Module) else None)
     if not isinstance(reward_model, RewardModel):
         raise ValueError(f"{argument} must be a reward model, got a {type(reward_model).__name__}")
@@ -114,18 +104,9 @@ def check_same_words(argument: str, other: Any, tokenizer: Any) -> None:
 def open_task(
     kind: type[Stage], given: Task, device: str, seed: int = 0, how: Mapping[str, Any] | None = None
 ) -> Task:
-    """Open everything that a stage works with; models are copied.
+    """Open everything that a stage works with, as passed by the user; models are copied.
 
-    Parameters
-    ----------
-    kind : subclass of Stage
-    given : Task
-        As passed by the user.
-    device : str
-    seed : int
-        The run's.
-    how : mapping, optional
-        `lora` and `dtype`, of a transformers model.
+    `how` are `lora` and `dtype` of a transformers model, `seed` is the run's.
     """
     name, how = STAGES.name_of(kind), how or {}
     run = run_given("model", given.model)
@@ -146,7 +127,9 @@ def open_task(
         if model is (run.model if run is not None else given.model):
             model = copy.deepcopy(model)
         model.to(device)
-        _check_fits(model, tokenizer)
+        eos = getattr(model, "body", model).eos
+        if eos != tokenizer.eos:
+            raise ValueError(f"model must end sequences with the tokenizer's id {tokenizer.eos}, got {eos}")
     elif world is None or how or not kind.starts_from_scratch:
         raise ValueError(f"model must be a run, its folder or a model for {name!r}, got None")
     elif tokenizer is None:
@@ -176,17 +159,6 @@ def reward_given(given: Any, tokenizer: Any) -> Any:
     if isinstance(given, Run | Path | nn.Module) or (isinstance(given, str) and given != "gold"):
         return copy.deepcopy(open_reward_model("reward", given, tokenizer))
     return given
-
-
-def _check_fits(model: Any, tokenizer: Any) -> None:
-    """Check that a model has the tokenizer's ids and its end of sequence."""
-    body = getattr(model, "body", model)
-    if body.vocab_size < tokenizer.vocab_size:
-        raise ValueError(
-            f"model must have the tokenizer's {tokenizer.vocab_size} tokens, got {body.vocab_size}"
-        )
-    if body.eos != tokenizer.eos:
-        raise ValueError(f"model must end sequences with the tokenizer's id {tokenizer.eos}, got {body.eos}")
 
 
 # --------------------------------------------------------------------------------------- for the command line
@@ -221,13 +193,7 @@ def no_progress_bars(quiet: bool = False) -> None:
 
 
 def common_data(policies: Sequence[Policy]) -> Any:
-    """The World or file that policies were trained on.
-
-    Raises
-    ------
-    ValueError
-        They were trained on different data, or on data in memory.
-    """
+    """The World or file that policies were trained on; a ValueError if there is none, or not the same."""
     known = [found for policy in policies if (found := data_of(policy.run)) is not None]
     if not known:
         raise ValueError("there are no data to take prompts from: give --data FILE or --world SIZES")

@@ -40,8 +40,7 @@ from ppobook.language.tokens import (
     Completions,
     completion_logits,
     completion_values,
-    token_entropy,
-    token_logp,
+    token_logp_and_entropy,
 )
 from ppobook.objectives import masked_mean, ppo_loss
 from ppobook.returns import gae
@@ -63,23 +62,19 @@ class PPO(Sampling):
     γ is 1: a completion is not worth less because it is longer.
 
     **KL penalty.** By default it is part of each token's reward, so that GAE propagates it back to the tokens
-    before; with `kl_in="loss"` each token is penalized for its own state only
-    (`ppobook.language.on_policy.kl_estimate` says which estimators are unbiased). With `kl_target`, β is
-    adapted (`AdaptiveKLCoefficient`, rule "proportional").
+    before; with `kl_in="loss"` each token is penalized for its own state only. With `kl_target`, β is adapted
+    (`AdaptiveKLCoefficient`, rule "proportional").
 
     **Truncated completions**, those that reach `max_new_tokens` without an end of sequence: with
     `truncation="end"` they receive their reward and nothing follows; "penalty" subtracts
-    `missing_eos_penalty`; "bootstrap" treats the limit as no part of the task, so that the unfinished text
-    receives no reward and the critic's value after the last token takes its place. Where most completions are
-    truncated, the critic is then trained on its own predictions.
+    `missing_eos_penalty`; "bootstrap" replaces the reward by the critic's value after the last token.
 
     **Critic.** A network of its own, initialized from the body of the reward model or of the policy with a
-    new output layer of zeros. It shares no weights with the policy: its gradients are large at first, and
-    would disturb the policy.
+    new output layer of zeros. Shared weights would be disturbed by its large first gradients.
 
-    **Normalization.** Advantages over all tokens of the batch, without padding, before the first epoch;
-    "minibatch": over those of each minibatch. `normalize_rewards` divides the tokens' rewards, KL included,
-    by their standard deviation over the batch and leaves their mean.
+    **Normalization.** Advantages over all tokens of the batch before the first epoch; "minibatch": over those
+    of each minibatch. `normalize_rewards` divides the tokens' rewards, KL included, by their standard
+    deviation over the batch and leaves their mean.
 
     **Metrics.** loss, its parts, entropy, the statistics of the ratio and grad_norm are means over all
     gradient steps of the update. explained_variance is that of the values at sampling time.
@@ -181,12 +176,16 @@ class PPO(Sampling):
         """log π_θ, V and the policy's entropy for each token, [B, T]."""
         s, completions = self.settings, batch.completions
         logits = completion_logits(self.model, completions)
-        return {
-            "logp": token_logp(logits, completions.tokens, s.temperature, mask=completions.mask),
-            "values": completion_values(self.critic, completions)[:, :-1],
-            # Without a bonus it is a metric only, and its gradient would cost as much as that of logp.
-            "entropy": token_entropy(logits if s.entropy_coef else logits.detach(), s.temperature),
-        }
+        # Without a bonus the entropy is a metric only, and its gradient would cost as much as that of logp.
+        logp, entropy = token_logp_and_entropy(
+            logits,
+            completions.tokens,
+            s.temperature,
+            completions.mask,
+            entropy_gradient=s.entropy_coef > 0,
+        )
+        values = completion_values(self.critic, completions)[:, :-1]
+        return {"logp": logp, "values": values, "entropy": entropy}
 
     def loss(
         self, batch: Experience, outputs: dict[str, Tensor] | None = None

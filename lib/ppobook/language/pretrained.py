@@ -1,17 +1,15 @@
-"""`Pretrained`, a causal model of Hugging Face's transformers as a `LanguageModel`; and LoRA.
+"""Models and tokenizers of Hugging Face's transformers as `LanguageModel` and `Tokenizer`; and LoRA.
 
     tokens and a mask  →  body (theirs)  →  hidden states  →  head (theirs)  →  next-token logits
 
 The forward pass and the cache of keys and values are the model's own. This adapter adds the convention for
 padding, which may stand on either side: it has no effect, and positions are counted from the first token.
 
-**No dropout.** A model stays in eval mode while it is trained. Ratios and KLs compare log-probabilities of
-one token under two sets of weights, and dropout would add noise to each of them.
+**No dropout.** Ratios and KLs compare log-probabilities of one token under two sets of weights, and dropout
+would add noise to each of them.
 
-**Precision.** Weights that are trained are float32, whatever they were loaded from: in bfloat16, an update of
-1e-6 is lost to rounding. ``dtype="bfloat16"`` is the precision of matrix products (autocast).
-
-transformers and peft are imported when they are first needed.
+**Precision.** Weights that are trained are float32: in bfloat16, an update of 1e-6 is lost to rounding.
+``dtype="bfloat16"`` is the precision of matrix products (autocast).
 """
 
 from __future__ import annotations
@@ -23,8 +21,10 @@ import importlib
 import inspect
 import json
 import sys
-from collections.abc import Iterator, Mapping
+import tempfile
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -75,8 +75,6 @@ class Pretrained(nn.Module):
         The ids that end a completion: `eos`, and those in the config and the generation config of the model.
     lora : dict or None
         The settings of LoRA, if there are adapters.
-    recompute : bool
-        Gradient checkpointing: only the inputs of layers are kept for the backward pass.
     """
 
     def __init__(self, net: Any, *, eos: int, pad: int, dtype: str = "float32") -> None:
@@ -191,13 +189,7 @@ class Pretrained(nn.Module):
     # ------------------------------------------------------------------------- gradient checkpointing
 
     def set_gradient_checkpointing(self) -> None:
-        """Keep only the inputs of layers for the backward pass, and compute the rest there once more.
-
-        Raises
-        ------
-        ValueError
-            Layers of a class that transformers can't compute again.
-        """
+        """Keep only the inputs of layers for the backward pass, and compute the rest there once more."""
         if not self._layers():
             raise ValueError(
                 "gradient_checkpointing must be False for a model whose layers can't be computed again, "
@@ -241,19 +233,10 @@ class Pretrained(nn.Module):
             (the default); use_rslora, to scale by α / √r.
         seed : int
             For A.
-
-        Raises
-        ------
-        ValueError
-            An unknown setting; a target that is no layer of the body; a model that has adapters already.
         """
         if self.lora is not None:
             raise ValueError(f"lora must be None for a model with adapters, got {dict(lora)!r}")
-        peft, self.lora = library("peft"), lora_settings(lora)
-        targets, paths = self.lora["target_modules"], [path for path, _ in self.decoder.named_modules()]
-        for name in [] if isinstance(targets, str) else targets:
-            if not any(f".{path}".endswith(f".{name}") for path in paths):  # peft would leave it out silently
-                raise ValueError(f"target_modules of lora must be layers of the model's body, got {name!r}")
+        peft, self.lora = library("peft"), LORA | dict(lora)
         transposed = any(type(module).__name__ == "Conv1D" for module in self.modules())
         config = lora_config(self.lora, fan_in_fan_out=transposed)
         weights = weights_dtype(self.dtype, self.lora)
@@ -345,18 +328,10 @@ class Pretrained(nn.Module):
 
 @dataclass
 class Cache:
-    """The state of generation.
+    """The state of generation: keys and values, and the number of tokens a row read so far, padding included.
 
-    Attributes
-    ----------
-    past : transformers.Cache
-        Keys and values.
-    columns : int
-        The number of tokens a row that have been read, padding included.
-    mask : int64, shape (B, prompt + room), or None
-        0 at padding. None if there is none.
-    positions : int64, shape (B,), or None
-        Of the next token in each row.
+    With padding also `mask`, [B, prompt + room], 0 there; and `positions`, [B], of the next token in each
+    row.
     """
 
     past: Any
@@ -366,10 +341,7 @@ class Cache:
 
 
 class _PassThrough(nn.Module):
-    """A replacement of a causal model's body that returns the hidden states that it is passed.
-
-    So what a model does to its logits, a scale or a soft cap, is done by its own code.
-    """
+    """In place of a causal model's body: so what the model does to its logits is done by its own code."""
 
     def forward(self, *args: Any, inputs_embeds: Any = None, **kwargs: Any) -> Any:
         return _BodyOutput(inputs_embeds)
@@ -399,13 +371,6 @@ def _end_tokens(config: Any) -> list[int]:
     if ids is None:
         return []
     return [ids] if isinstance(ids, int) else list(ids)
-
-
-def lora_settings(lora: Mapping[str, Any]) -> dict[str, Any]:
-    """Settings of LoRA, with defaults."""
-    for name in lora:
-        validation.choice("each setting of lora", name, LORA)
-    return LORA | dict(lora)
 
 
 def lora_config(lora: dict[str, Any], **more: Any) -> Any:
@@ -470,3 +435,84 @@ def own_randomness(seed: int = 0) -> Iterator[None]:
     with torch.random.fork_rng(devices=[]):
         torch.default_generator.manual_seed(seed)
         yield
+
+
+# -------------------------------------------------------------------------------------------- the tokenizer
+
+
+class PretrainedTokenizer:
+    """A tokenizer of transformers as a `Tokenizer`.
+
+    Without a padding token, end-of-sequence is used: masks tell the two apart.
+
+    Attributes
+    ----------
+    tokenizer : transformers.PreTrainedTokenizerBase
+    words : tuple of str
+        By their ids; None where an id has no token.
+    bos : int or None
+        The token that the tokenizer puts before texts, if any.
+    apply_chat_template : function
+        The tokenizer's own. Absent if it has no chat template.
+    """
+
+    def __init__(self, tokenizer: Any) -> None:
+        self.tokenizer = tokenizer
+        if tokenizer.eos_token_id is None:
+            raise ValueError("tokenizer must have an eos_token, which ends a completion, got None")
+        ids = tokenizer.get_vocab()
+        self.vocab_size: int = max(ids.values()) + 1
+        words: list[str | None] = [None] * self.vocab_size
+        for word, i in ids.items():
+            words[i] = word
+        self.words = tuple(words)
+        self.eos: int = tokenizer.eos_token_id
+        self.pad: int = self.eos if tokenizer.pad_token_id is None else tokenizer.pad_token_id
+        begin = tokenizer.encode("", add_special_tokens=True)[:1]
+        self.bos: int | None = begin[0] if begin and begin[0] == tokenizer.bos_token_id else None
+        self._left_out = {self.pad, self.bos} - {self.eos}
+        if tokenizer.chat_template:
+            self.apply_chat_template = tokenizer.apply_chat_template
+
+    def encode(self, text: str) -> list[int]:
+        """The ids of a text, with `bos` if there is one, without end-of-sequence."""
+        ids: list[int] = self.tokenizer.encode(text, add_special_tokens=False, verbose=False)
+        return ids if self.bos is None else [self.bos, *ids]
+
+    def decode(self, ids: Iterable[int]) -> str:
+        """The text of some ids, without padding and `bos` (unless they are the same token as eos)."""
+        some = [i for i in map(int, ids) if i not in self._left_out]
+        text: str = self.tokenizer.decode(some, skip_special_tokens=False, clean_up_tokenization_spaces=False)
+        return text
+
+    def description(self) -> dict[str, Any]:
+        """The tokenizer's files as plain data, for a checkpoint: the argument of `build_tokenizer`."""
+        with tempfile.TemporaryDirectory() as folder:
+            self.tokenizer.save_pretrained(folder)
+            found = sorted(path for path in Path(folder).rglob("*") if path.is_file())
+            files = {str(p.relative_to(folder)): p.read_bytes().decode("latin-1") for p in found}
+        return {"kind": "transformers", "files": files}
+
+    def save_pretrained(self, folder: str | Path) -> None:
+        """Write it to a folder, for `AutoTokenizer.from_pretrained`."""
+        self.tokenizer.save_pretrained(folder)
+
+
+def open_tokenizer(tokenizer: Any) -> Any:
+    """Open a folder, a name on the hub or a tokenizer of transformers as a `Tokenizer`; return ours as is."""
+    if isinstance(tokenizer, str | Path):
+        tokenizer = library().AutoTokenizer.from_pretrained(tokenizer, trust_remote_code=False)
+    return PretrainedTokenizer(tokenizer) if hasattr(tokenizer, "eos_token_id") else tokenizer
+
+
+def build_tokenizer(described: dict[str, Any]) -> PretrainedTokenizer:
+    """Build a tokenizer from its `PretrainedTokenizer.description`."""
+    with tempfile.TemporaryDirectory() as folder:
+        for name, text in described["files"].items():
+            path = Path(folder, name)
+            # A checkpoint from a stranger must not write elsewhere.
+            if ".." in path.parts or not path.is_relative_to(folder):
+                raise ValueError(f"the tokenizer's files must be inside its folder, got {name!r}")
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(text.encode("latin-1"))
+        return PretrainedTokenizer(library().AutoTokenizer.from_pretrained(folder, trust_remote_code=False))

@@ -7,21 +7,16 @@
         descend the mean of − log σ( r(x, y_w) − r(x, y_l) )
 
 Only differences of rewards are learned, so their zero is arbitrary. `centre` subtracts the mean reward of
-training completions, once per completion and not once per token.
-
-A reward model is accurate on completions like those it was trained on. `ladder` shows how far it
-generalizes, where the true reward is known; `calibration` compares its probabilities with frequencies.
+training completions, once per completion.
 
 Christiano et al. 2017, "Deep reinforcement learning from human preferences", section 2.2.3. From a language
 model: Stiennon et al. 2020, "Learning to summarize from human feedback", section 3.4; Ouyang et al. 2022,
-"Training language models to follow instructions with human feedback", section 3.5. Both also shift rewards
-so that texts written by people have a mean of 0.
+"Training language models to follow instructions with human feedback", section 3.5.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import fields, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -30,91 +25,40 @@ import pandas as pd
 import torch
 from torch import Tensor
 
-from ppobook.language.data import check_pairs_differ, pairs_of, take_rows, train_eval_split
-from ppobook.language.generation import generate
-from ppobook.language.model import LanguageModel
+from ppobook.language.data import pairs_of, take_rows, train_eval_split
+from ppobook.language.pairs import EVAL_BATCH_SIZE, PairStage, SampledPairs
 from ppobook.language.records import digest_of
 from ppobook.language.rewards import RewardModel
 from ppobook.language.run import Run, load_from
 from ppobook.language.settings import RewardSettings
-from ppobook.language.stage import Stage, Task
+from ppobook.language.stage import Task
 from ppobook.language.tokens import Completions, Pairs, logp_unknown, right_pad
 from ppobook.language.world import World
 from ppobook.preferences import bradley_terry_loss
 from ppobook.run.folder import RunFolder
-from ppobook.run.machine import float32_on_cpu, stream
+from ppobook.run.machine import float32_on_cpu
 
-# Completions per forward pass without gradient.
-EVAL_BATCH_SIZE = 500
 # Pairs whose mean reward is set to 0: all 3,000 would cost as much as ten updates.
 CENTRED_ON = 500
 
 
-class RewardModelling(Stage):
-    """Training of a reward model. Options: `RewardSettings`.
-
-    Attributes
-    ----------
-    model : RewardModel
-    pairs : Pairs
-        The training data.
-    held_out : Pairs or None
-        The evaluation split.
-    sampled : SampledPairs or None
-        Both together, if they were sampled in a World.
-    """
+class RewardModelling(PairStage):
+    """Training of a reward model, `model`. Options: `RewardSettings`."""
 
     algorithm = "reward"
     settings_class = RewardSettings
-    state_attributes = (*Stage.state_attributes, "sampled")
     starts_from_reward_model = True
-    pairs: Pairs
-    held_out: Pairs | None
 
     def __init__(self, task: Task, settings: Any, *, seed: int = 0, device: str = "cpu") -> None:
-        language_model, reward_model = task.model, reward_model_from(task.model, settings.pooling)
+        # A resumed run starts from its reward model, and has its pairs in the checkpoint.
+        sampler = None if isinstance(task.model, RewardModel) else task.model
+        # No bias: the body has one per token already, and `zero` is one per completion.
+        reward_model = task.model if sampler is None else RewardModel(sampler, settings.pooling, bias=False)
+        if reward_model.pooling != settings.pooling:
+            raise ValueError(f"pooling must be {reward_model.pooling!r}, as before, got {settings.pooling!r}")
         super().__init__(replace(task, model=reward_model), settings, seed=seed, device=device)
-        self.sampled: SampledPairs | None = None
         self.moved = False  # since rewards were centred
-        number = settings.pairs
-        if task.world is None:
-            data = task.data
-            if not isinstance(data, Pairs):
-                data = pairs_of(data, self.tokenizer, max_length=reward_model.body.context)
-            check_pairs_differ(data)
-            self.pairs, self.held_out = train_eval_split(data, settings.eval_pairs, seed)
-            number = len(self.pairs)
-        elif isinstance(language_model, RewardModel):
-            self.sampled = SampledPairs(None)  # a resumed run: they are in its checkpoint
-        else:
-            self._split(
-                sample_pairs(
-                    language_model,
-                    task.world,
-                    settings.pairs + settings.eval_pairs,
-                    temperatures=settings.temperatures,
-                    noise=settings.noise,
-                    seed=stream(seed, "preferences"),
-                    generator=self.generator,
-                    micro_batch_size=settings.micro_batch_size,
-                )
-            )
-        self.number = number
-
-    def _split(self, sampled: Pairs) -> None:
-        """Split the preferences of a World into training and evaluation pairs."""
-        number = self.settings.pairs
-        self.sampled = SampledPairs(sampled)
-        self.pairs = sampled.select(slice(None, number))
-        self.held_out = sampled.select(slice(number, None)) if len(sampled) > number else None
-
-    def load_state_dict(self, state: dict[str, Any]) -> None:
-        super().load_state_dict(state)
-        if self.sampled is not None and self.sampled.pairs is not None:
-            self._split(self.sampled.pairs)
-
-    def rows_of_data(self) -> int:
-        return self.number
+        self.open_pairs(sampler, reward_model.body.context, settings.eval_pairs)
 
     def step(self, number: int) -> dict[str, Any]:
         """One gradient step on a batch.
@@ -129,12 +73,8 @@ class RewardModelling(Stage):
         """
         rows = self.batch_rows(number)
         batch = take_rows(self.pairs, rows, self.device)
-        metrics: dict[str, Any] = self.learn(  # forward, loss, gradient step
-            rows,
-            select=lambda rows: take_rows(self.pairs, rows, self.device),
-            forward=self.forward,
-            loss=self.loss,
-        )
+        # forward, loss, gradient step
+        metrics = self.learn(rows, select=lambda rows: take_rows(self.pairs, rows, self.device))
         self.moved = True
         if self.held_out is not None and (number + 1) % self.settings.eval_every == 0:
             metrics |= self.evaluate(self.held_out)
@@ -171,93 +111,7 @@ class RewardModelling(Stage):
             self.moved = False
 
 
-class SampledPairs:
-    """Pairs as a part of checkpoints: the model that generated them changes."""
-
-    def __init__(self, pairs: Pairs | None) -> None:
-        self.pairs = pairs
-
-    def state_dict(self) -> dict[str, Any]:
-        if self.pairs is None:
-            return {}
-        sides = {"chosen": self.pairs.chosen, "rejected": self.pairs.rejected}
-        return {name: {f.name: getattr(x, f.name) for f in fields(x)} for name, x in sides.items()}
-
-    def load_state_dict(self, state: dict[str, Any]) -> None:
-        if state:
-            self.pairs = Pairs(*(Completions(**state[name]) for name in ("chosen", "rejected")))
-
-
-def reward_model_from(model: LanguageModel | RewardModel, pooling: str) -> RewardModel:
-    """A reward model with a language model's weights and rewards of 0; a `RewardModel` as it is."""
-    if not isinstance(model, RewardModel):
-        # No bias: the body has one per token already, and `zero` is one per completion.
-        return RewardModel(model, pooling, bias=False)
-    if model.pooling != pooling:
-        raise ValueError(f"pooling must be {model.pooling!r}, that of the reward model, got {pooling!r}")
-    return model
-
-
 # ------------------------------------------------------------------------------------------------- pairs
-
-
-def sample_pairs(
-    model: LanguageModel,
-    world: World,
-    n: int,
-    *,
-    temperatures: Sequence[float] = (1.0, 1.5),
-    noise: float = 0.5,
-    seed: int = 0,
-    generator: torch.Generator,
-    micro_batch_size: int | None = None,
-) -> Pairs:
-    """Two completions each of randomly drawn prompts, and the World's preference between them.
-
-    With two temperatures the completions of a pair differ more.
-
-    Parameters
-    ----------
-    model : LanguageModel
-    world : World
-        Its prompts, and its preferences (`World.prefer`).
-    n : int
-    temperatures : two floats above 0
-        Sampling temperatures of the first and the second completion.
-    noise : float of at least 0
-        As for `World.prefer`.
-    seed : int
-        For the preferences.
-    generator : torch.Generator
-        For prompts and tokens; on the model's device.
-    micro_batch_size : int, optional
-        Completions generated at a time; the result does not depend on it.
-
-    Returns
-    -------
-    Pairs
-        On the CPU.
-    """
-    device = generator.device
-    prompts, mask = (x.to(device) for x in world.prompt_tokens())
-    first: list[Completions] = []
-    second: list[Completions] = []
-    for k in range(0, n, EVAL_BATCH_SIZE):
-        rows = torch.randint(len(prompts), (min(EVAL_BATCH_SIZE, n - k),), generator=generator, device=device)
-        for part, temperature in zip((first, second), temperatures, strict=True):
-            part.append(
-                generate(
-                    model,
-                    prompts[rows],
-                    mask[rows],
-                    world.max_new_tokens,
-                    temperature=temperature,
-                    generator=generator,
-                    at_once=micro_batch_size,
-                )
-            )
-    pairs = world.prefer(Completions.join(first), Completions.join(second), noise=noise, seed=seed)
-    return take_rows(pairs, torch.arange(n))
 
 
 def rewards_of(reward_model: RewardModel, pairs: Pairs) -> tuple[Tensor, Tensor]:
@@ -288,7 +142,7 @@ def _accuracy_and_margin(margins: Tensor) -> dict[str, Tensor]:
 
 @float32_on_cpu()
 def held_out(run: Run | str | Path, data: Any = None) -> Pairs | None:
-    """The pairs that a run of "reward" was not trained on.
+    """The pairs that a run of "reward" was not trained on, or None if there are none.
 
     Parameters
     ----------
@@ -296,14 +150,9 @@ def held_out(run: Run | str | Path, data: Any = None) -> Pairs | None:
     data : optional
         The training data of the run; not needed after training in a World, whose pairs are in the checkpoint.
 
-    Returns
-    -------
-    Pairs or None
-        None if no pairs were held out.
-
     Raises
     ------
-    ValueError, TypeError
+    ValueError
         A run of another stage; data that are missing or differ from the run's.
     """
     run = run if isinstance(run, Run) else load_from(RunFolder.at("run", run))
@@ -365,13 +214,7 @@ def _reliability(margins: Tensor, bins: int = 10) -> pd.DataFrame:
 
 
 def calibration_error(table: pd.DataFrame) -> float:
-    """Expected calibration error: the mean over all pairs of |predicted − observed| of their bin.
-
-    Parameters
-    ----------
-    table : DataFrame
-        As returned by `calibration`.
-    """
+    """Expected calibration error: the mean over all pairs of |predicted − observed| in their bin."""
     error = (table["predicted"] - table["observed"]).abs()
     return float((error * table["pairs"]).sum() / table["pairs"].sum())
 
@@ -385,8 +228,7 @@ def ladder(
         the bright fox sings by the kind barn and the fox sleeps by the barn .          two kind words
 
     All texts follow their prompt and the grammar; only the number of kind words differs. The true reward
-    (gold) increases up to three and then decreases; training pairs with more than three are rare, so there
-    the reward model extrapolates.
+    (gold) increases up to three and then decreases; training pairs with more than three are rare.
 
     Parameters
     ----------
@@ -397,7 +239,6 @@ def ladder(
         The largest number of kind words.
     texts : int
         Texts per prompt, with random verbs and kind words.
-    seed : int
 
     Returns
     -------

@@ -1,22 +1,17 @@
-"""Models and tokenizers as plain data, for checkpoints; and model files."""
+"""Models and tokenizers as plain data, for checkpoints."""
 
 from __future__ import annotations
 
-import io
 from dataclasses import asdict
-from pathlib import Path
 from typing import Any
 
 import torch
 from torch import nn
 
-from ppobook import validation
 from ppobook.language import pretrained
 from ppobook.language.model import Decoder, DecoderConfig, Scalar
 from ppobook.language.rewards import RewardModel
 from ppobook.language.tokens import WordTokenizer
-from ppobook.run.files import atomic_write
-from ppobook.run.machine import float32_on_cpu
 
 
 def describe(model: nn.Module) -> dict[str, Any]:
@@ -59,40 +54,4 @@ def build_tokenizer(described: dict[str, Any]) -> Any:
     """Build the tokenizer that `describe_tokenizer` described."""
     if described["kind"] == "words":
         return WordTokenizer(described["words"])
-    from ppobook.language import pretrained_tokenizer
-
-    return pretrained_tokenizer.build_tokenizer(described)
-
-
-def save_model(model: nn.Module, path: str | Path) -> None:
-    """Write a language model, or a `Scalar` or `RewardModel` on one, to a file.
-
-    An interruption leaves an existing file whole.
-    """
-    buffer = io.BytesIO()
-    torch.save({"architecture": describe(model), "weights": model.state_dict()}, buffer)
-    atomic_write(Path(path), buffer.getvalue())
-
-
-@float32_on_cpu()
-def load_model(path: str | Path, device: str | torch.device = "cpu") -> Any:
-    """Load a model from a file written by `save_model`. No code in the file is run.
-
-    Raises
-    ------
-    OSError
-        There is no such file.
-    ValueError
-        The file holds no model, or is damaged.
-    """
-    content = Path(path).read_bytes()
-    try:
-        validation.whole_archive(io.BytesIO(content))
-        saved = torch.load(io.BytesIO(content), map_location=device, weights_only=True)
-        model = build(saved["architecture"]).to(device)
-        model.load_state_dict(saved["weights"])
-    except Exception as error:  # of many types, where bytes have changed
-        raise ValueError(
-            f"path must be a file written by save_model, got {path} ({validation.reason(error)})"
-        ) from None
-    return model
+    return pretrained.build_tokenizer(described)

@@ -4,14 +4,12 @@
         draw a batch of examples: prompts x and completions y with an end of sequence
         descend the mean over the completions' tokens of − log π_θ(y_t | x, y_<t)
 
-**The prompt is masked** in the loss. In text without a prompt all tokens count.
+The prompt is masked in the loss; in text without a prompt all tokens count. All tokens have the same weight.
+The loss is in nats per token; its exponential is the perplexity.
 
-**All tokens have the same weight**, so a long completion weighs more than a short one. The loss is in nats
-per token; its exponential is the perplexity.
-
-The objective is that of Radford et al. 2018, "Improving language understanding by generative pre-training",
-equation 1, on completions only. As the first of the three steps of RLHF: Ouyang et al. 2022, "Training
-language models to follow instructions with human feedback", section 3.5.
+Radford et al. 2018, "Improving language understanding by generative pre-training", equation 1, on completions
+only. As the first of the three steps of RLHF: Ouyang et al. 2022, "Training language models to follow
+instructions with human feedback", section 3.5.
 """
 
 from __future__ import annotations
@@ -36,12 +34,7 @@ from ppobook.run.machine import stream
 class SFT(Stage):
     """Supervised fine-tuning. Options: `SFTSettings`.
 
-    Attributes
-    ----------
-    examples : Completions
-        The training data.
-    held_out : Completions or None
-        The evaluation split.
+    Its data are `examples` to train on, and `held_out` ones or None.
     """
 
     algorithm = "sft"
@@ -81,13 +74,8 @@ class SFT(Stage):
         """
         rows = self.batch_rows(number)
         batch = take_rows(self.examples, rows, self.device)
-        metrics: dict[str, Any] = self.learn(  # forward, loss, gradient step
-            rows,
-            select=lambda rows: take_rows(self.examples, rows, self.device),
-            forward=self.forward,
-            loss=self.loss,
-            weight=lambda batch: batch.mask.sum(),
-        )
+        # forward, loss, gradient step
+        metrics = self.learn(rows, select=lambda rows: take_rows(self.examples, rows, self.device))
         if self.held_out is not None and (number + 1) % self.settings.eval_every == 0:
             metrics |= self.evaluate(self.held_out)
         return metrics | {"tokens": int(batch.mask.sum())}
@@ -100,6 +88,9 @@ class SFT(Stage):
         """The mean over all tokens of the completions, and metrics."""
         loss, accuracy = (masked_mean(outputs[name], mask=batch.mask) for name in ("loss", "correct"))
         return loss, {"accuracy": accuracy}
+
+    def loss_weight(self, batch: Completions) -> int:
+        return int(batch.mask.sum())
 
     @torch.no_grad()
     def evaluate(self, held_out: Completions) -> dict[str, float]:
@@ -114,15 +105,9 @@ class SFT(Stage):
 
 
 def next_token_loss(model: LanguageModel, completions: Completions) -> tuple[Tensor, Tensor]:
-    """The cross entropy of a model on the tokens of the completions.
+    """The cross entropy of a model on the tokens of the completions, and its accuracy.
 
         L = − Σ_b Σ_t m_bt log π(y_bt | x_b, y_b,<t)  /  Σ_b Σ_t m_bt
-
-    Parameters
-    ----------
-    model : LanguageModel
-    completions : Completions
-        `logp` and `ended` are not used.
 
     Returns
     -------

@@ -1,15 +1,8 @@
 """The base of all stages: the model, its optimizer, and gradients over parts of a batch.
 
 A stage says what it does with a batch (`Stage.step`). The loop, the run's folder and checkpoints are those of
-`ppobook.run`, as for control::
-
-    base = train("sft", data=World(), out="base")
-    reward_model = train("reward", "base", data=World(), out="reward_model")
-    tuned = train("ppo", "base", data=World(), reward="reward_model", out="tuned")
-
-A checkpoint holds every network that the stage uses, the reference and the reward model too, so a run's
-folder needs no other. It holds neither data nor functions: whoever resumes a run that was given these in
-memory passes them again.
+`ppobook.run`. A checkpoint holds every network that the stage uses, but neither data nor functions: whoever
+resumes a run that was given these in memory passes them again.
 """
 
 from __future__ import annotations
@@ -64,23 +57,17 @@ class Stage(Stateful):
     """One kind of training, of one model, on one data set.
 
     A subclass names its `settings_class`, makes what it needs in `__init__`, lists in `state_attributes` what
-    a checkpoint must hold besides model and optimizer, and writes `step`.
+    a checkpoint must hold besides model and optimizer, and writes `step`. As class attributes it says whether
+    it `wants_reward` and `wants_reference`, and whether it `starts_from_scratch` or from a reward model.
 
     Attributes
     ----------
-    wants_reward, wants_reference : bool, of the class
-        Whether `train` takes a reward, and a reference.
-    starts_from_scratch, starts_from_reward_model : bool, of the class
-        Whether the model may be left out, and whether it may be a reward model.
     model : torch module
         The model that is trained.
     optimizer : optimizer
         Adam. A subclass may use another optimizer of torch.
     generator : torch.Generator
         For everything that is drawn while training: prompts, tokens, minibatches.
-    tokenizer : Tokenizer
-    settings : StageSettings
-    device : str
     """
 
     algorithm: ClassVar[str]
@@ -127,47 +114,37 @@ class Stage(Stateful):
         """
         raise NotImplementedError
 
+    def forward(self, batch: Any) -> dict[str, Tensor]:
+        """Compute what the loss needs from the networks, with gradient: tensors of shape [B] or [B, T]."""
+        raise NotImplementedError
+
+    def loss(self, batch: Any, outputs: dict[str, Tensor]) -> tuple[Tensor, dict[str, Any]]:
+        """The mean loss of a batch, from the outputs of `forward`, and its metrics."""
+        raise NotImplementedError
+
+    def loss_weight(self, batch: Any) -> int:
+        """The number of entries that the loss of a batch is a mean over: its rows, or its tokens."""
+        return len(batch)
+
     def learn(
-        self,
-        rows: Tensor,
-        select: Callable[[Tensor], Any],
-        forward: Callable[[Any], dict[str, Tensor]],
-        loss: Callable[[Any, dict[str, Tensor]], tuple[Tensor, dict[str, Any]]],
-        weight: Callable[[Any], Any] = len,
+        self, rows: Tensor, select: Callable[[Tensor], Any], loss: Callable[..., Any] | None = None
     ) -> dict[str, Any]:
-        """A gradient step on a loss that is a mean over rows, or over tokens.
+        """A gradient step on the loss of the batch that `select` makes of these rows, [B].
 
         The gradient is accumulated over micro-batches of `micro_batch_size` rows, and over the processes,
-        each with its share of the rows. Metrics are computed from all rows together.
-
-        Parameters
-        ----------
-        rows : int64, shape (B,)
-            Rows of the data.
-        select : function of rows
-            The batch of some of the rows. If B rows are padded, a smaller batch is padded to its own width.
-        forward : function of a batch
-            Outputs of the model, with gradient: tensors whose first axis is the rows, and whose second, if
-            there is one, the tokens.
-        loss : function of a batch and of the outputs of `forward`
-            The mean loss, and metrics.
-        weight : function of a batch
-            The number of rows, or of tokens, that the mean is over.
-
-        Returns
-        -------
-        dict of scalars
-            loss, the metrics, and grad_norm.
+        each with its share of the rows. Metrics are computed from all rows together: loss, those of the loss,
+        and grad_norm. `loss` is called in place of the method.
         """
+        loss = loss or self.loss
         self.optimizer.zero_grad()
         whole = select(rows)
-        total = float(weight(whole))
+        total = self.loss_weight(whole)
 
         def one(some: Tensor) -> tuple[dict[str, Tensor], dict[str, Any]]:
             part = whole if len(some) == len(rows) else select(rows[some.to(rows.device)])
-            outputs = forward(part)
+            outputs = self.forward(part)
             value, metrics = loss(part, outputs)
-            (value * (float(weight(part)) / total)).backward()
+            (value * (self.loss_weight(part) / total)).backward()
             return _detached(outputs), _detached({"loss": value, **metrics})
 
         done = self.map_rows(len(rows), one)
@@ -210,10 +187,7 @@ class Stage(Stateful):
         )
 
     def map_batches(self, function: Callable[[Completions], Tensor], completions: Completions) -> Tensor:
-        """Apply a function to completions a part at a time, without a gradient: [B] or [B, T…].
-
-        Entries beyond the width of a part are 0.
-        """
+        """Apply a function to parts of the completions, without a gradient: [B], or [B, T…] padded with 0."""
 
         @torch.no_grad()
         def one(rows: Tensor) -> Tensor:
@@ -229,10 +203,7 @@ class Stage(Stateful):
         return min(most, self.settings.micro_batch_size or most)
 
     def gradient_step(self, loss: Tensor) -> Tensor:
-        """A gradient step on a loss of all rows; returns the gradient's norm before clipping.
-
-        All processes must have the same loss; with `learn` each has a part of it.
-        """
+        """A gradient step on a loss of all rows; returns the gradient's norm before clipping."""
         self.optimizer.zero_grad()
         loss.backward()
         return self.optimizer_step()
@@ -255,10 +226,7 @@ class Stage(Stateful):
         return float(self.optimizer.param_groups[0]["lr"])
 
     def before_save(self) -> None:
-        """Called before a checkpoint is made and before the run is returned, to compute what these must hold.
-
-        It must not change later updates: when it is called differs between a resumed and an unbroken run.
-        """
+        """Compute what a checkpoint or the returned run must hold, without changing later updates."""
 
     def modules(self) -> dict[str, nn.Module]:
         """The networks among the state attributes, by name."""

@@ -350,11 +350,7 @@ def token_logp(
     tensor, shape (..., T)
         In the dtype of logits, but at least float32.
     """
-    logits = _tempered(logits, temperature)
-    if mask is not None:
-        logits, tokens = logits.masked_fill(~mask[..., None], 0.0), tokens.masked_fill(~mask, 0)
-    logp = logits.log_softmax(dim=-1).gather(-1, tokens[..., None]).squeeze(-1)
-    return logp if mask is None else logp.masked_fill(~mask, 0.0)
+    return _of_tokens(_log_probs(logits, temperature, mask), tokens, mask)
 
 
 def token_entropy(logits: Tensor, temperature: float = 1.0) -> Tensor:
@@ -370,13 +366,35 @@ def token_entropy(logits: Tensor, temperature: float = 1.0) -> Tensor:
     -------
     tensor, shape (...)
     """
-    log_probs = _tempered(logits, temperature).log_softmax(dim=-1)
+    return _entropy(_log_probs(logits, temperature))
+
+
+def token_logp_and_entropy(
+    logits: Tensor, tokens: Tensor, temperature: float, mask: Tensor, *, entropy_gradient: bool
+) -> tuple[Tensor, Tensor]:
+    """`token_logp`, and `token_entropy` with or without a gradient, from one softmax."""
+    log_probs = _log_probs(logits, temperature, mask)
+    entropy = _entropy(log_probs if entropy_gradient else log_probs.detach())
+    return _of_tokens(log_probs, tokens, mask), entropy
+
+
+def _log_probs(logits: Tensor, temperature: float, mask: Tensor | None = None) -> Tensor:
+    # In half precision, a log-probability would have two or three digits.
+    logits = logits.to(torch.promote_types(logits.dtype, torch.float32))
+    logits = logits if temperature == 1 else logits / temperature
+    if mask is not None:
+        logits = logits.masked_fill(~mask[..., None], 0.0)
+    return logits.log_softmax(dim=-1)
+
+
+def _of_tokens(log_probs: Tensor, tokens: Tensor, mask: Tensor | None) -> Tensor:
+    if mask is None:
+        return log_probs.gather(-1, tokens[..., None]).squeeze(-1)
+    logp = log_probs.gather(-1, tokens.masked_fill(~mask, 0)[..., None]).squeeze(-1)
+    return logp.masked_fill(~mask, 0.0)
+
+
+def _entropy(log_probs: Tensor) -> Tensor:
     # −∞ is made finite, for 0 · log 0, which is 0.
     log_probs = log_probs.clamp(min=torch.finfo(log_probs.dtype).min)
     return -(log_probs.exp() * log_probs).sum(dim=-1)
-
-
-def _tempered(logits: Tensor, temperature: float) -> Tensor:
-    # In half precision, a log-probability would have two or three digits.
-    logits = logits.to(torch.promote_types(logits.dtype, torch.float32))
-    return logits if temperature == 1 else logits / temperature

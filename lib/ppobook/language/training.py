@@ -58,8 +58,7 @@ def train(
 ) -> Run:
     """Train a language model, in one of the stages.
 
-    Under torchrun all processes train one run together (`ppobook.language.parallel`). Every stage has the
-    setting `micro_batch_size`, for batches that do not fit into memory; it changes results by rounding only.
+    Under torchrun all processes train one run together (`ppobook.language.parallel`).
 
     Parameters
     ----------
@@ -73,32 +72,29 @@ def train(
     data : World, list of dicts, path of a JSONL file, or datasets.Dataset
         See `ppobook.language.data`. Default: the world that the model's run was trained on.
     reward : Run, path, "gold" or function
-        A run of "reward" or its folder; a transformers model that classifies sequences by one label, or its
-        folder; the world's true reward; or a function of prompts and completions
-        (`ppobook.language.rewards`). Only for the stages that sample.
+        Only for the stages that sample: a run of "reward" or its folder; a transformers model that classifies
+        sequences by one label, or its folder; the world's true reward; or a function of prompts and
+        completions (`ppobook.language.rewards`).
     reference : as model, optional
         The reference of the KL divergence. Default: the initial model.
     tokenizer : Tokenizer, tokenizer of transformers, or path, optional
         Default: the model's.
     lora : dict, optional
         Freeze a transformers model and train adapters: ``{"r": 8, "alpha": 16}``; see
-        `ppobook.language.pretrained.Pretrained.add_lora`. The reference then needs no second model.
+        `ppobook.language.pretrained.Pretrained.add_lora`.
     dtype : str, optional
-        "bfloat16": the precision of a transformers model's matrix products, for accelerators. Default:
-        float32.
+        The precision of a transformers model's matrix products: "float32" (the default) or "bfloat16".
     seed : int, default 0
-        Seeds everything: the same seed, settings and machine give the same run, to the bit.
+        The same seed, settings and machine give the same run, to the bit.
     out : path, optional
         A new folder for the run.
     checkpoint_every : int, default 50
         Updates between two checkpoints.
     resume : path, optional
         Resume from the last checkpoint in this folder. Data and rewards that were passed in memory are passed
-        again; everything else stays as it was, except for `updates`, which may grow, and `checkpoint_every`.
-        Data are compared by their content, a reward function by its name alone: that it computes what it did
-        is up to you.
+        again; everything else stays as it was, except for `updates`, which may grow, `device` and
+        `checkpoint_every`. Data are compared by their content, a reward function by its name alone.
     device : str, default "cpu"
-        Where the models are put.
     num_threads : int, default 1
         Threads of torch.
     progress : bool, optional
@@ -107,10 +103,6 @@ def train(
         Also write the history as TensorBoard events, in `out`.
     **settings
         Of the stage, as listed in its `StageSettings` class; `updates` is the number of updates.
-
-    Returns
-    -------
-    Run
 
     Raises
     ------
@@ -121,10 +113,6 @@ def train(
     Interrupted
         Ctrl-C, SIGTERM or SIGHUP: a KeyboardInterrupt with the run so far. The update in progress is
         finished, unless Ctrl-C is pressed again.
-
-    Notes
-    -----
-    A run that is killed, or that fails, loses the updates since the last checkpoint.
     """
     asked: dict[str, Any] = {"stage": stage, "seed": seed, "checkpoint_every": checkpoint_every}
     asked |= {"device": device, "lora": lora, "dtype": dtype}
@@ -313,11 +301,7 @@ def _reward_of_run(
 
 
 def _state_on_device(stage: Stage, state: dict[str, Any], device: str, update: int) -> dict[str, Any]:
-    """The state of a stage that was on another device.
-
-    The state of a random generator belongs to its kind of device. On another kind it is replaced by that of
-    a generator seeded by the run's seed and the update.
-    """
+    """The state of a stage that was on another kind of device, with new states of its random generators."""
     if torch.device(device).type == torch.device(stage.device).type:
         return state
     state = dict(state)
