@@ -10,7 +10,7 @@ import torch
 from small_pretrained import EOS, PAD, WORDS, V, seeded, words
 
 from ppobook.language import hf
-from ppobook.language.pretrained import open_tokenizer
+from ppobook.language.pretrained_tokenizer import open_tokenizer
 from ppobook.language.stage import Task
 from ppobook.language.tokens import Completions, completion_logits, token_logp
 

@@ -30,7 +30,7 @@ from small_pretrained import (
 from ppobook.language import hf, pretrained
 from ppobook.language.evaluating import compare, evaluate
 from ppobook.language.generation import generate
-from ppobook.language.pretrained import open_tokenizer
+from ppobook.language.pretrained_tokenizer import open_tokenizer
 from ppobook.language.rewards import RewardModel
 from ppobook.language.tokens import left_pad
 from ppobook.language.training import train

@@ -16,7 +16,8 @@ from small_pretrained import (
 
 from ppobook.language import hf
 from ppobook.language.generation import generate
-from ppobook.language.pretrained import Pretrained, open_tokenizer
+from ppobook.language.pretrained import Pretrained
+from ppobook.language.pretrained_tokenizer import open_tokenizer
 from ppobook.language.registry import stage_class
 from ppobook.language.run import load
 from ppobook.language.tokens import left_pad

@@ -34,7 +34,7 @@ from small_trl import (
 
 from ppobook.diagnostics import normalize
 from ppobook.language import grpo, online, ppo
-from ppobook.language.pretrained import open_tokenizer
+from ppobook.language.pretrained_tokenizer import open_tokenizer
 from ppobook.language.rewards import FunctionReward
 from ppobook.language.tokens import completion_logits, token_logp
 

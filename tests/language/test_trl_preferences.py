@@ -16,7 +16,7 @@ from small_trl import (
 
 from ppobook.language import dpo, reward, sft
 from ppobook.language.data import examples_of, pairs_of
-from ppobook.language.pretrained import open_tokenizer
+from ppobook.language.pretrained_tokenizer import open_tokenizer
 from ppobook.preferences import bradley_terry_loss
 
 pytestmark = pytest.mark.filterwarnings("ignore::FutureWarning", "ignore::UserWarning")

@@ -23,16 +23,15 @@ from torch.nn import functional as F  # noqa: N812
 from ppobook.language.model import Decoder
 from ppobook.language.pretrained import (
     Pretrained,
-    PretrainedTokenizer,
     dtype_name,
     library,
     lora_config,
     net_from_config,
-    open_tokenizer,
     own_randomness,
     plain_config,
     weights_dtype,
 )
+from ppobook.language.pretrained_tokenizer import PretrainedTokenizer, open_tokenizer
 from ppobook.language.rewards import RewardModel
 from ppobook.language.run import Run, load
 from ppobook.language.tokens import Tokenizer, WordTokenizer

@@ -12,7 +12,8 @@ from typing import Any, NamedTuple
 from torch import nn
 
 from ppobook.language import hf
-from ppobook.language.pretrained import Pretrained, open_tokenizer
+from ppobook.language.pretrained import Pretrained
+from ppobook.language.pretrained_tokenizer import open_tokenizer
 from ppobook.language.registry import STAGES
 from ppobook.language.rewards import RewardModel, open_reward
 from ppobook.language.run import Run, load_from

@@ -54,4 +54,6 @@ def build_tokenizer(described: dict[str, Any]) -> Any:
     """Build the tokenizer that `describe_tokenizer` described."""
     if described["kind"] == "words":
         return WordTokenizer(described["words"])
-    return pretrained.build_tokenizer(described)
+    from ppobook.language import pretrained_tokenizer
+
+    return pretrained_tokenizer.build_tokenizer(described)
