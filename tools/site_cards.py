@@ -17,6 +17,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
 
+import yaml
 from docutils import nodes
 from sphinx import addnodes
 from sphinx.application import Sphinx
@@ -25,13 +26,46 @@ from sphinx.transforms.post_transforms import SphinxPostTransform
 from sphinx.util.docutils import SphinxDirective
 
 import site_anki
-import site_card_names as names
 from ppobook.teaching import decks
+from ppobook.teaching.decks import Card
 
+FOLDER: Final = Path("reference", "cards")
+#: The deck of cards that stand at no chapter's end.
+ACROSS: Final = "across"
 PAGE: Final = "reference/cards"
 PACKAGE: Final = "steps-you-can-trust.apkg"
 #: Days until a card comes again, by its box.
 INTERVALS: Final = (1, 3, 7, 16, 35, 80)
+
+
+Themes = dict[str, dict[str, Any]]
+
+
+# --- the cards ----------------------------------------------------------------------------------------------
+
+
+def all_cards(root: Path) -> dict[str, tuple[str, Card]]:
+    """Return each card with its deck, by name: the chapters' in the order of the book, then those across."""
+    found = {name: decks.cards(name).cards for name in decks.names()}
+    found[ACROSS] = decks.read(root / FOLDER / f"{ACROSS}.yml")
+    return {card.name: (deck, card) for deck, cards in found.items() for card in cards}
+
+
+def read_themes(root: Path, cards: dict[str, tuple[str, Card]]) -> Themes:
+    """Return what themes.yml says: of each theme its title, and for each of its lines the names of its cards.
+
+    A theme that gives a tag in place of cards has one line, without words: all cards with this tag.
+    """
+    found: Themes = yaml.safe_load((root / FOLDER / "themes.yml").read_text(encoding="utf-8"))
+    for theme in found.values():
+        if "tag" in theme:
+            theme["cards"] = {"": [name for name, (_, card) in cards.items() if card.tag == theme["tag"]]}
+    return found
+
+
+def themes_of(name: str, themes: Themes) -> list[str]:
+    """Return the themes that a card belongs to."""
+    return [key for key, theme in themes.items() if any(name in own for own in theme["cards"].values())]
 
 
 # --- a card's words -----------------------------------------------------------------------------------------
@@ -96,62 +130,54 @@ class Cards(SphinxDirective):
     def run(self) -> list[nodes.Node]:
         """The part of the page that was asked for."""
         root = Path(self.env.srcdir)
-        for path in [*(root / names.FOLDER).glob("*.yml"), *Path(decks.__file__).parent.glob("cards/*.yml")]:
+        for path in [*(root / FOLDER).glob("*.yml"), *Path(decks.__file__).parent.glob("cards/*.yml")]:
             self.env.note_dependency(str(path))
-        try:
-            cards = names.named_cards(root)
-            themes = names.themes(root, cards)
-            self.tags = names.tags(root)
-        except ValueError as error:
-            raise self.error(str(error)) from None
-        makers = {"desk": self.desk, "themes": self.themes, "decks": self.decks}
-        if self.arguments[0] not in makers:
-            raise self.error(f"cards must be one of {', '.join(makers)}, got {self.arguments[0]}")
-        return makers[self.arguments[0]](cards, themes)
+        self.cards = all_cards(root)
+        self.of_themes = read_themes(root, self.cards)
+        self.tags = yaml.safe_load((root / FOLDER / "tags.yml").read_text(encoding="utf-8"))
+        return {"desk": self.desk, "themes": self.themes, "decks": self.decks}[self.arguments[0]]()
 
-    def desk(self, cards: list[names.Named], themes: dict[str, dict[str, Any]]) -> list[nodes.Node]:
+    def desk(self) -> list[nodes.Node]:
         """An empty box, which becomes the desk where there is a browser."""
-        groups = [("Themes", [(f"theme {key}", theme["title"]) for key, theme in themes.items()])]
-        for deck in dict.fromkeys(named.deck for named in cards):
-            tags = dict.fromkeys(named.card.tag for named in cards if named.deck == deck)
+        groups = [("Themes", [(f"theme {key}", theme["title"]) for key, theme in self.of_themes.items()])]
+        for deck in dict.fromkeys(deck for deck, _ in self.cards.values()):
+            tags = dict.fromkeys(card.tag for own, card in self.cards.values() if own == deck)
             title = title_of(self.config, deck)
             own = [(f"tag {deck} {tag}", self.tags[tag]) for tag in tags]
             groups.append((title, [(f"deck {deck}", f"{title}: all"), *own]))
         return [nodes.container(classes=["card-desk"], groups=groups)]
 
-    def themes(self, cards: list[names.Named], themes: dict[str, dict[str, Any]]) -> list[nodes.Node]:
+    def themes(self) -> list[nodes.Node]:
         """Each theme with its lines, and links to their cards."""
-        fronts = {named.name: named.card.front for named in cards}
         made: list[nodes.Node] = []
-        for key, theme in themes.items():
+        for key, theme in self.of_themes.items():
             section = nodes.section("", nodes.title("", theme["title"]), ids=[f"cards-{key}"])
             for line, own in theme["cards"].items():
                 if line:
                     section += nodes.paragraph("", line, classes=["card-theme"])
                 links = nodes.bullet_list(classes=["simple"])
                 for name in own:
-                    link = nodes.reference(
-                        "", "", *as_nodes(fronts[name]), refid=f"card-{name}", internal=True
-                    )
+                    front = as_nodes(self.cards[name][1].front)
+                    link = nodes.reference("", "", *front, refid=f"card-{name}", internal=True)
                     links += nodes.list_item("", nodes.paragraph("", "", link))
                 section += links
             made.append(section)
         return made
 
-    def decks(self, cards: list[names.Named], themes: dict[str, dict[str, Any]]) -> list[nodes.Node]:
+    def decks(self) -> list[nodes.Node]:
         """A section for each deck."""
         sections: dict[str, nodes.section] = {}
-        for named in cards:
-            if named.deck not in sections:
-                title = nodes.title("", title_of(self.config, named.deck))
-                sections[named.deck] = nodes.section("", title, ids=[f"cards-{named.deck.partition('_')[0]}"])
-            sections[named.deck] += self.card(named, names.themes_of(named, themes))
+        for deck, card in self.cards.values():
+            if deck not in sections:
+                title = nodes.title("", title_of(self.config, deck))
+                sections[deck] = nodes.section("", title, ids=[f"cards-{deck.partition('_')[0]}"])
+            sections[deck] += self.card(deck, card)
         return list(sections.values())
 
-    def card(self, named: names.Named, themes: list[str]) -> nodes.container:
+    def card(self, deck: str, card: Card) -> nodes.container:
         """A question, its answer, and where the book explains it."""
-        card = named.card
-        keys = [f"deck {named.deck}", f"tag {named.deck} {card.tag}", *(f"theme {key}" for key in themes)]
+        themes = themes_of(card.name, self.of_themes)
+        keys = [f"deck {deck}", f"tag {deck} {card.tag}", *(f"theme {key}" for key in themes)]
         where = addnodes.pending_xref(
             "", nodes.inline("", card.section), refdomain="std", reftype="ref", reftarget=card.section,
             refexplicit=False, refwarn=True, refdoc=self.env.docname,
@@ -163,7 +189,7 @@ class Cards(SphinxDirective):
             *(nodes.paragraph("", "", *as_nodes(part)) for part in paragraphs(card.back)),
             nodes.paragraph("", "", tag, where, classes=["where"]),
             classes=["flash-card"],
-            ids=[f"card-{named.name}"],
+            ids=[f"card-{card.name}"],
             keys=keys,
         )
 
@@ -272,12 +298,11 @@ def deck_for_anki(config: Config, deck: str) -> str:
 def notes_for_anki(app: Sphinx) -> list[site_anki.Note]:
     """Every card, as Anki takes it."""
     root, base = Path(app.srcdir), app.config.html_baseurl
-    cards = names.named_cards(root)
-    themes = names.themes(root, cards)
+    cards = all_cards(root)
+    themes = read_themes(root, cards)
     labels = app.env.domains["std"].labels
     made = []
-    for named in cards:
-        card = named.card
+    for deck, card in cards.values():
         docname, anchor, section = labels.get(card.section, ("", "", card.section))
         where = html.escape(section)
         if base and docname:
@@ -285,12 +310,12 @@ def notes_for_anki(app: Sphinx) -> list[site_anki.Note]:
             where = f'<a href="{html.escape(address)}">{where}</a>'
         made.append(
             site_anki.Note(
-                name=named.name,
-                deck=f"{app.config.project}::{deck_for_anki(app.config, named.deck)}",
+                name=card.name,
+                deck=f"{app.config.project}::{deck_for_anki(app.config, deck)}",
                 front=as_html(" ".join(card.front.split())),
                 back="".join(f"<p>{as_html(part)}</p>" for part in paragraphs(card.back)),
                 where=where,
-                tags=tuple(f"ppobook::{tag}" for tag in (card.tag, *names.themes_of(named, themes))),
+                tags=tuple(f"ppobook::{tag}" for tag in (card.tag, *themes_of(card.name, themes))),
             )
         )
     return made

@@ -12,11 +12,12 @@ import pytest
 import yaml
 from sphinx_process import sphinx
 
-import site_card_names as names
+from ppobook.teaching import decks
 
 site_cards = pytest.importorskip("site_cards", reason="Sphinx is not installed")
 
 ROOT = Path(__file__).resolve().parents[2]
+CARDS = site_cards.all_cards(ROOT)
 CONF = """
 extensions = ["myst_parser", "sphinx_design", "site_cards"]
 source_suffix = {".md": "markdown"}
@@ -34,13 +35,13 @@ def setup(app):
 def source(tmp_path_factory: pytest.TempPathFactory) -> Path:
     root = tmp_path_factory.mktemp("book")
     (root / "reference").mkdir()
-    for path in [*(ROOT / names.FOLDER).glob("*.yml"), ROOT / "reference" / "cards.md"]:
+    for path in [*(ROOT / site_cards.FOLDER).glob("*.yml"), ROOT / "reference" / "cards.md"]:
         copy = root / path.relative_to(ROOT)
         copy.parent.mkdir(exist_ok=True)
         copy.write_bytes(path.read_bytes())
     chapters = yaml.safe_load((ROOT / "book.yml").read_text(encoding="utf-8"))["meta"]["chapters"]
     (root / "conf.py").write_text(f"CHAPTERS = {chapters!r}\n{CONF}", encoding="utf-8")
-    sections = sorted({named.card.section for named in names.named_cards(ROOT)})
+    sections = sorted({card.section for _, card in CARDS.values()})
     stubs = "".join(f"({section})=\n## On {section}\n\nText.\n\n" for section in sections)
     shown = '```{raw} html\n<div class="ppobook-cards"></div>\n```\n'
     index = f"# Book\n\n```{{toctree}}\nreference/cards\n```\n\n{shown}{stubs}"
@@ -66,14 +67,18 @@ def page(site: Path) -> str:
     return (site / "reference" / "cards.html").read_text(encoding="utf-8")
 
 
+def test_each_card_has_a_name_of_its_own() -> None:
+    files = [*(ROOT / "lib/ppobook/teaching/cards").glob("*.yml"), ROOT / site_cards.FOLDER / "across.yml"]
+    assert len(CARDS) == sum(len(decks.read(file)) for file in files) > 200
+
+
 def test_every_card_is_a_fold_with_its_name_and_its_place_in_the_book(page: str) -> None:
-    cards = names.named_cards(ROOT)
     folds = dict(re.findall(r'<details id="card-([^"]+)" class="card-fold" data-keys="([^"]*)">', page))
-    assert list(folds) == [named.name for named in cards]
-    for named in cards:
-        keys = html.unescape(folds[named.name]).split("|")
-        assert {f"deck {named.deck}", f"tag {named.deck} {named.card.tag}"} <= set(keys)
-        assert f'href="../index.html#{named.card.section}"' in page
+    assert list(folds) == list(CARDS)
+    for name, (deck, card) in CARDS.items():
+        keys = html.unescape(folds[name]).split("|")
+        assert {f"deck {deck}", f"tag {deck} {card.tag}"} <= set(keys)
+        assert f'href="../index.html#{card.section}"' in page
     assert page.count("theme pitfalls") > 18
     fold = re.search(r'<details id="card-03-bad-action-become".*?</details>', page, re.S)
     assert fold is not None
@@ -84,7 +89,7 @@ def test_every_card_is_a_fold_with_its_name_and_its_place_in_the_book(page: str)
 
 
 def test_a_link_to_each_card_of_a_theme(page: str) -> None:
-    themes = names.themes(ROOT, names.named_cards(ROOT))
+    themes = site_cards.read_themes(ROOT, CARDS)
     for theme in themes.values():
         for line, own in theme["cards"].items():
             assert line in html.unescape(page).replace("’", "'")
@@ -102,7 +107,7 @@ def test_the_desk_offers_each_deck_and_tag(page: str) -> None:
     words = re.findall(r'<option value="tag [^"]*">([^<]*)</option>', page)
     assert len(words) > 60
     # Words, and no tag as the decks have it.
-    assert not {html.unescape(word) for word in words} & {named.card.tag for named in names.named_cards(ROOT)}
+    assert not {html.unescape(word) for word in words} & {card.tag for _, card in CARDS.values()}
     assert page.count('class="card-desk') == 1
     assert 'src="../_static/cards.js' in page
 
@@ -127,18 +132,17 @@ def test_the_package_for_anki_stands_beside_the_page(site: Path, page: str, tmp_
         archive.extract("collection.anki2", tmp_path)
     database = sqlite3.connect(tmp_path / "collection.anki2")
     rows = {row[0]: row[1:] for row in database.execute("select guid, mod, tags, flds from notes")}
-    cards = names.named_cards(ROOT)
-    assert set(rows) == {f"ppobook {named.name}" for named in cards}
-    for named in cards:
-        mod, tags, fields = rows[f"ppobook {named.name}"]
+    assert set(rows) == {f"ppobook {name}" for name in CARDS}
+    for name, (_, card) in CARDS.items():
+        mod, tags, fields = rows[f"ppobook {name}"]
         front, back, where = fields.split("\x1f")
         assert mod == 1_800_000_000
-        assert f"ppobook::{named.card.tag}" in tags.split()
-        for said, text in (front, named.card.front), (back, named.card.back):
+        assert f"ppobook::{card.tag}" in tags.split()
+        for said, text in (front, card.front), (back, card.back):
             formulas = re.findall(r"\\\(.*?\\\)", text, re.S)
             assert re.findall(r"\\\(.*?\\\)", html.unescape(said), re.S) == formulas
             assert "`" not in said
-        assert where.startswith(f'<a href="https://example.org/book/index.html#{named.card.section}">On sec-')
+        assert where.startswith(f'<a href="https://example.org/book/index.html#{card.section}">On sec-')
 
 
 @pytest.mark.parametrize(

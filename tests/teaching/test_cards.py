@@ -78,7 +78,7 @@ def write(folder: Path, content: object) -> Path:
     return path
 
 
-CARD = {"front": "What?", "back": "That.", "tag": "baseline", "section": "sec-baseline"}
+CARD = {"name": "01-what", "front": "What?", "back": "That.", "tag": "baseline", "section": "sec-baseline"}
 
 
 @pytest.mark.parametrize(
@@ -87,9 +87,9 @@ CARD = {"front": "What?", "back": "That.", "tag": "baseline", "section": "sec-ba
         ("- front: [", "is not valid YAML"),
         ("", "must hold a list of cards, got NoneType"),
         ({"cards": [CARD]}, "must hold a list of cards, got dict"),
-        (["What?"], "card 1 must be a mapping with front, back, tag, section, got str"),
+        (["What?"], "card 1 must be a mapping with name, front, back, tag, section, got str"),
         (
-            [CARD, {"front": "Why?", "tag": "x", "section": "sec-x"}],
+            [CARD, {"name": "a", "front": "Why?", "tag": "x", "section": "sec-x"}],
             "card 2 must have exactly .*, got back missing",
         ),
         ([{**CARD, "hint": "no"}], "card 1 .*, got hint unknown"),

@@ -1,12 +1,14 @@
 """Flash cards: a YAML file for each chapter, shown as a deck that opens card by card.
 
-    - front: What does a baseline change in a policy gradient?
+    - name: 01-baseline-change
+      front: What does a baseline change in a policy gradient?
       back: Its variance. The mean stays, because \\( \\mathbb{E}[\\nabla \\log \\pi] = 0 \\).
       tag: baseline
       section: sec-baseline
 
-`front` and `back` are plain text with `code` in backquotes, *emphasis*, **weight**, and mathematics between
-\\\\( and \\\\); an empty line begins a new paragraph. `tag` is the outcome or theme the card belongs to,
+`name` stays, whatever becomes of the words: Anki and a reader's browser know the card by it. `front` and
+`back` are plain text with `code` in backquotes, *emphasis*, **weight**, and mathematics between \\\\( and
+\\\\); an empty line begins a new paragraph. `tag` is the outcome or theme the card belongs to,
 `section` the label of the section that explains it.
 """
 
@@ -24,7 +26,7 @@ import yaml
 from ppobook import _reads
 
 _FOLDER: Final = Path(__file__).with_name("cards")
-_FIELDS: Final = ("front", "back", "tag", "section")
+_FIELDS: Final = ("name", "front", "back", "tag", "section")
 _LABEL: Final = re.compile(r"[a-z][a-z0-9]*(-[a-z0-9]+)*")
 
 
@@ -38,6 +40,8 @@ class Card:
 
     Attributes
     ----------
+    name : str
+        By which it is known, with its deck's number first: "01-score-average".
     front, back : str
         The question and the answer.
     tag : str
@@ -46,6 +50,7 @@ class Card:
         The label of the section that explains it, such as "sec-baseline".
     """
 
+    name: str
     front: str
     back: str
     tag: str
