@@ -44,7 +44,7 @@ def site() -> Path:
 
 
 class Quiet(SimpleHTTPRequestHandler):
-    """A host of static pages: a missing file is answered by the site's own page; nothing is logged or kept."""
+    """A host of static pages: a missing file is answered by the site's own page; nothing is logged."""
 
     def end_headers(self) -> None:
         self.send_header("Cache-Control", "no-cache")
