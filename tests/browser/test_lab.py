@@ -14,7 +14,7 @@ import pytest
 from playwright.sync_api import Locator, Page, expect
 
 from ppobook.course import masters
-from ppobook.teaching import drill, figures, progress, workspace
+from ppobook.teaching import figures, progress, workspace
 
 from .conftest import ROOT, OpenPage, jupyterlab, open_notebook
 from .test_figures import agrees, numbers
@@ -185,49 +185,6 @@ def test_the_desk_shows_what_a_check_found_and_the_way_there(
     said.get_by_role("link", name="2 Trust regions and TRPO").click()
     heading = page.get_by_role("heading", name="Trust regions and TRPO", exact=True)
     expect(heading).to_be_in_viewport(timeout=60_000)
-
-
-def test_the_desk_follows_a_path_and_remembers_it(open_page: OpenPage, lab: str, work: Path) -> None:
-    progress.clear(work)
-    page = open_notebook(open_page, lab, "desk/desk.ipynb")
-    cell = page.locator(".jp-Notebook .jp-CodeCell").first
-    said = cell.locator(".jp-OutputArea-output")
-    begin = "from ppobook.teaching.desk import desk\n"
-    write(page, cell, f'{begin}desk(path="fifteen hours")')
-    run(page, cell)
-    expect(said).to_contain_text("path must be one of fifteen-hours, language-models, whole-book, ")
-    expect(said).not_to_contain_text("Traceback")
-
-    write(page, cell, f'{begin}desk(path="fifteen-hours")')
-    run(page, cell)
-    expect(said).to_contain_text("Path: PPO in fifteen hours")
-    expect(said).to_contain_text("(next on the path: Implementation)")
-    assert progress.read(work).path == "fifteen-hours"
-
-    write(page, cell, f"{begin}desk()")
-    run(page, cell)
-    expect(said).to_contain_text("Path: PPO in fifteen hours")
-    progress.clear(work)
-    run(page, cell)
-    expect(said).not_to_contain_text("Path: ")
-
-
-def test_the_drill_asks_and_keeps_the_time(open_page: OpenPage, lab: str, work: Path) -> None:
-    progress.clear(work)
-    page = open_notebook(open_page, lab, "desk/drill.ipynb")
-    begin, ask, blank, check = page.locator(".jp-Notebook .jp-CodeCell").all()[:4]
-    run(page, begin)
-    run(page, ask)
-    run(page, check)
-    expect(check.locator(".jp-OutputArea-output")).to_contain_text("Not yet: there is no function")
-    said = ask.locator(".jp-OutputArea-output").inner_text()
-    formula = next(one for one in drill.formulas() if f"1 of 6: {one.title}." in said)
-    sources = (masters.solutions(path) for path in sorted(MASTER.parent.glob("*.ipynb")))
-    write(page, blank, next(found[formula.check].source for found in sources if formula.check in found))
-    run(page, blank)
-    run(page, check)
-    expect(check.locator(".jp-OutputArea-output").first).to_contain_text("✓ Right")
-    assert set(progress.best(progress.read(work))) == {formula.name}
 
 
 # --- the interactive figures --------------------------------------------------------------------------------

@@ -173,41 +173,6 @@ def test_nothing_stands_in_the_way_of_a_reader(
     assert not found, "\n".join(found)
 
 
-# The text of each stands in the place of the first one's. (What is around it is the same, and takes longer.)
-IN_ITS_PLACE = f"""async (addresses) => {{
-  const opened = [];
-  for (const address of addresses) {{
-    const response = await fetch(address);
-    const page = new DOMParser().parseFromString(await response.text(), "text/html");
-    document.querySelector(".bd-article").replaceWith(page.querySelector(".bd-article"));
-    opened.push([address, response.status, ...({MEASURE})(window)]);
-  }}
-  return opened;
-}}"""
-
-
-def test_every_page_of_the_library_opens(open_page: OpenPage, site: Path, site_url: str) -> None:
-    page = open_page(phone=True)
-    library = of_the_library(site)
-    ready(page, site_url + library[0])
-    found: list[str] = []
-    for address, status, *measured in page.evaluate(IN_ITS_PLACE, library):
-        assert status == 200, address
-        found += opens_well(address, *measured)
-    assert not found, "\n".join(found)
-
-
-def test_a_word_that_is_hard_to_read_is_found(page: Page, site_url: str) -> None:
-    ready(page, site_url + "/index.html")
-    page.evaluate(MARK_ONE_OF_EACH, [])
-    assert not list(low_contrast(page))
-    page.add_style_tag(
-        content=".bd-article li:last-child, .bd-article p:last-of-type { color: #999 !important }"
-    )
-    page.evaluate(MARK_ONE_OF_EACH, [])
-    assert len(list(low_contrast(page))) == 1
-
-
 # What a page has while it is printed. The listener comes after the page's own.
 ON_PAPER = """addEventListener("beforeprint", () => {
   const style = getComputedStyle(document.documentElement);

@@ -2,7 +2,6 @@
 
 import copy
 import json
-import os
 import shutil
 from pathlib import Path
 
@@ -82,18 +81,6 @@ def test_nothing_is_stored_but_what_a_reader_may_see(made):
         assert all(set(cell["metadata"]) <= {"tags", "mystnb"} for cell in notebook["cells"])
 
 
-def test_the_record_names_what_the_outputs_depend_on(made):
-    kept = masters.read(chapter(made).notebook)["metadata"]["ppobook"]
-    assert set(kept["modules"]) == {"ppobook", "ppobook._reads", "ppobook.toy", "ppobook.twice"}
-    assert set(kept["files"]) == {"results/numbers/table.csv"}
-
-
-def test_ids_are_stable_and_differ(made):
-    ids = [cell["id"] for cell in draft(chapter(made))["cells"]]
-    assert ids == [cell["id"] for cell in draft(chapter(made))["cells"]]
-    assert len(set(ids)) == len(ids)
-
-
 def test_a_name_means_the_chapter_and_its_exercises_and_a_path_means_one(made):
     def of(name):
         return [str(target) for target in chosen([name], made)]
@@ -160,20 +147,6 @@ def test_a_failing_cell_is_shown_and_the_old_notebook_stays(book):
     assert "toy.double(1 / 0)" in str(error.value)
     assert "\x1b" not in str(error.value)
     assert chapter(book).notebook.read_bytes() == before
-
-
-def test_a_build_killed_while_it_writes_leaves_the_old_notebook_whole(book, monkeypatch):
-    before = chapter(book).notebook.read_bytes()
-    replace(chapter(book).source, "One paragraph.", "Another paragraph.")
-
-    def killed(*_):
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(os, "replace", killed)
-    with pytest.raises(KeyboardInterrupt):
-        build(chapter(book))
-    assert chapter(book).notebook.read_bytes() == before
-    assert len(list((book / "chapters").iterdir())) == 2
 
 
 # --- exercises ----------------------------------------------------------------------------------------------

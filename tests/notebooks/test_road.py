@@ -80,14 +80,6 @@ def test_a_box_says_in_one_line_of_italics_what_is_inside(path: Path) -> None:
 
 
 @each_chapter
-def test_a_place_to_stop_is_on_the_road(path: Path) -> None:
-    """A box ends only at the next title, so a mark below its text would be folded with it."""
-    prose = re.sub(r"^```.*?^```", "", path.read_text(encoding="utf-8"), flags=re.M | re.S)
-    marked = [part for part in re.split(r"^#+ ", prose, flags=re.M) if ":class: sitting" in part]
-    assert [part.splitlines()[0] for part in marked if part.startswith(minutes.DEEPER)] == []
-
-
-@each_chapter
 def test_the_road_uses_nothing_that_only_a_box_defines(path: Path) -> None:
     cells = code_and_place(path)
     sources, where = [cell["source"] for cell, _, _ in cells], [place for _, place, _ in cells]
@@ -166,50 +158,3 @@ def test_a_myth_is_a_sentence_its_source_a_measurement_and_a_verdict(path: Path)
 
 
 # --- the tests themselves -----------------------------------------------------------------------------------
-
-
-def test_a_name_with_two_meanings_is_found() -> None:
-    cells = [
-        "import numpy as np\nlow, high = 0.8, 1.2",
-        "for low in range(3):\n    print(low)",
-        "import numpy as np\nprint(np.clip(2, low, high))",
-        "np.zeros(3)\ntotal = 0",
-        "total += 1",
-        "def clip(r):\n    return np.clip(r, low, high)",
-        "total",
-    ]
-    assert [(index, name) for index, name, _ in two_meanings(cells)] == [(2, "low"), (5, "low")]
-
-
-def test_a_name_that_stays_within_its_cell_may_be_used_again() -> None:
-    cells = ["for seed in range(3):\n    x = seed", "seed = 1\nprint(seed, [x for x in 'ab'])", "x = 3\nx"]
-    assert list(two_meanings(cells)) == []
-
-
-def test_what_only_a_box_defines_is_found() -> None:
-    cells = ["a = 1", "b = a", "def f():\n    return b", "b = 2", "print(b)", "assert c"]
-    where = ["road", "deeper", "road", "road", "road", "claims"]
-    assert list(from_boxes(cells, where)) == [(2, "b")]
-
-
-@pytest.mark.parametrize(
-    ("source", "claimed", "missing"),
-    [
-        ("print('below:', (clipped < r * A).any())", {"r", "A"}, {"clipped"}),
-        ("print(np.allclose(ours, theirs))", {"ours"}, {"theirs"}),
-        ("for name, x in ways:\n    print(name, f'{x < by_hand}')", {"by_hand"}, set()),
-        ("for name, x in ways:\n    print(name, f'{x < by_hand}')", {"ways"}, {"by_hand"}),
-        ("found = search(start)\nprint(found.accepted)", {"start"}, {"found"}),
-        ("def f(x):\n    return x\ny = 1\nsame = f(y) == z\nprint(f'{same}')", {"f"}, {"same", "y"}),
-        ("def f(x):\n    return x\ny = 1\nsame = f(y) == z\nprint(f'{same}')", {"y"}, set()),
-    ],
-)
-def test_what_the_claims_leave_out(source: str, claimed: set[str], missing: set[str]) -> None:
-    assert unclaimed(source, claimed) == missing
-
-
-@pytest.mark.parametrize(
-    ("said", "verdict"), [("same: True\n", True), ("True True\n", True), ("  if x is False:\n", False)]
-)
-def test_a_verdict_is_told_from_code(said: str, verdict: bool) -> None:
-    assert prints_a_verdict({"outputs": [{"output_type": "stream", "text": said}]}) is verdict

@@ -16,7 +16,6 @@ import site_hooks
 
 ROOT = Path(__file__).resolve().parents[2]
 DATA = tomllib.loads((ROOT / site_cheatsheet.DATA).read_text(encoding="utf-8"))
-PAGE = (ROOT / f"{site_cheatsheet.PAGE}.md").read_text(encoding="utf-8")
 CHAPTERS = [path.read_text(encoding="utf-8") for path in sorted((ROOT / "chapters").glob("*.md"))]
 ENTRIES = [entry for group in DATA["equations"].values() for entry in group["entries"]]
 ROWS = [row for table in DATA["settings"].values() for row in table["rows"]]
@@ -29,11 +28,6 @@ def named(rows, key="name"):
 # --- formulas -----------------------------------------------------------------------------------------------
 
 
-def test_each_group_and_each_table_is_on_the_page_once():
-    assert re.findall(r"\{equations\} (\w+)", PAGE) == list(DATA["equations"])
-    assert re.findall(r"\{settings\} (\w+)", PAGE) == list(DATA["settings"])
-
-
 @pytest.mark.parametrize("entry", ENTRIES, ids=named(ENTRIES))
 def test_each_formula_has_its_label_its_code_and_its_figure(entry):
     for label in entry["labels"]:
@@ -43,25 +37,6 @@ def test_each_formula_has_its_label_its_code_and_its_figure(entry):
         assert hasattr(importlib.import_module(f"ppobook.{module}"), last)
     for figure in entry.get("figures", []):
         assert any(re.search(rf"name: {figure}$", text, re.M) for text in CHAPTERS)
-
-
-def test_equations_are_found_by_label():
-    text = "$$\na = b\n$$ (one)\n\n$$\nc\n$$\n\n$$\n\\begin{aligned}\nd\n\\end{aligned}\n$$ (two)\n"
-    found = site_cheatsheet.equations_in(text)
-    assert found == {"one": "a = b", "two": "\\begin{aligned}\nd\n\\end{aligned}"}
-
-
-@pytest.mark.parametrize(
-    ("tex", "shown"),
-    [
-        ("a, b .", "a, b"),
-        ("a ,", "a"),
-        ("a\\,", "a\\,"),
-        ("\\begin{aligned}\na .\n\\end{aligned}", "\\begin{aligned}\na\n\\end{aligned}"),
-    ],
-)
-def test_the_mark_that_ends_a_sentence_stays_in_the_chapter(tex, shown):
-    assert site_cheatsheet.equations_in(f"$$\n{tex}\n$$ (one)\n") == {"one": shown}
 
 
 # --- settings -----------------------------------------------------------------------------------------------
@@ -99,25 +74,6 @@ def test_a_sweep_is_what_its_tables_say(name, one):
         here = {key if isinstance(key, str) else float(key): mean for key, mean in means.items()}
         ours = {key if key in here else float(key): sum(x) / len(x) for key, x in found.items()}
         assert {key: ours[key] for key in here} == pytest.approx(here)
-
-
-def test_sweeps_are_put_in_order_and_said_shortly():
-    text = "lr,seed,update,final\n0.1,0,1,5\n0.1,0,2,10\n0.01,0,1,-3\n0.1,1,2,20\n0.01,1,1,-4\n"
-    found = site_cheatsheet.sweep([(text, {})], "lr", "final")
-    assert found == {"0.01": [-3.0, -4.0], "0.1": [10.0, 20.0]}
-    assert site_cheatsheet.said(found, 1) == "0.01 → −3.5, 0.1 → **15.0** (2 seeds)"
-    assert site_cheatsheet.sweep([(text, {"where": {"seed": 1}})], "lr", "final") == {
-        "0.01": [-4],
-        "0.1": [20],
-    }
-
-
-def test_presets_are_read_from_the_library():
-    from ppobook import presets
-
-    text = (ROOT / "lib" / "ppobook" / "presets.py").read_text(encoding="utf-8")
-    expected = {env: own["gamma"] for env, own in presets.PPO.items() if "gamma" in own}
-    assert site_cheatsheet.presets_of(text, "gamma") == expected
 
 
 # --- a small book -------------------------------------------------------------------------------------------

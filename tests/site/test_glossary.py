@@ -36,25 +36,6 @@ def test_each_word_is_used_in_a_chapter():
 # --- first uses ---------------------------------------------------------------------------------------------
 
 
-def test_first_uses_are_found_once_and_the_longest_wins():
-    words = [
-        WORDS[name] for name in ("policy", "policy gradient", "vanilla policy gradient", "KL divergence")
-    ]
-    texts = [
-        "Vanilla policy gradient. A policy-like thing.",
-        "The policies? Policy gradients: a policy; KL, kl.",
-    ]
-    first, then = site_glossary.first_uses(texts, words)
-    assert [(texts[0][a:b], name) for a, b, name in first] == [
-        ("Vanilla policy gradient", "vanilla policy gradient")
-    ]
-    assert [(texts[1][a:b], name) for a, b, name in then] == [
-        ("Policy gradients", "policy gradient"),
-        ("policy", "policy"),
-        ("KL", "KL divergence"),
-    ]
-
-
 # --- a small book -------------------------------------------------------------------------------------------
 
 CONF = """
@@ -120,14 +101,6 @@ def book(tmp_path_factory):
 
 def page(book, name):
     return (book / "_build" / f"{name}.html").read_text(encoding="utf-8")
-
-
-def test_the_glossary_has_every_word_with_its_section(book):
-    text = page(book, "reference/glossary")
-    for anchor in ("term-critic", "term-logits", "term-policy", "term-policy-gradient"):
-        assert f'id="{anchor}"' in text
-    assert "Real numbers, one an action. Also: logit." in text
-    assert 'href="../chapters/01_hill.html#sec-hill"' in text
 
 
 def test_first_uses_link_to_the_glossary_and_are_described(book):

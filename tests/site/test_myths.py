@@ -54,22 +54,3 @@ def test_a_number_that_speaks_against_the_verdict_is_refused(tmp_path: Path) -> 
     assert numbers.clip_bounds_kl(recorded("6.8"))["most"] == "6.8"
     with pytest.raises(UnfoundedError, match="the clip alone bounds no KL"):
         numbers.clip_bounds_kl(recorded("0.02"))
-
-
-def test_a_chapter_that_no_longer_prints_a_number_is_named(tmp_path: Path) -> None:
-    (tmp_path / "chapters").mkdir()
-    notebook = '{"cells": [{"outputs": [{"text": ["42 cells\\n"]}]}, {}]}'
-    (tmp_path / "chapters" / "06_practice.ipynb").write_text(notebook, encoding="utf-8")
-    of = numbers.Evidence(tmp_path)
-    assert of.printed("06", r"^(\d+) cells") == ["42"]
-    with pytest.raises(UnfoundedError, match="chapter 6 must have printed"):
-        of.printed("06", r"within (\d+)")
-
-
-def test_where_the_numbers_come_from_is_said_with_seeds_and_date() -> None:
-    of = numbers.Evidence(ROOT)
-    numbers.trpo_cost(of)
-    said = myths.source_of(of)
-    assert re.search(
-        r"`results/clip_cost`, 5 seeds, \d{4}-\d\d-\d\d; again with `ppobook record clip_cost`", said
-    )

@@ -128,32 +128,6 @@ def test_an_estimate_alone_and_data_of_gsm8k(script, small, tmp_path, capsys):
     assert "before" not in said
 
 
-@pytest.mark.parametrize(
-    ("line", "sentence"),
-    [
-        ("--model {small} --out {out} --lr -1", "lr must be a number above 0"),
-        ("--model {small} --out {out} --dtype float16", "dtype must be one of 'float32', 'bfloat16', "),
-        ("--model {small} --out {out} --max-new-tokens 250", "since the model's context is 256 tokens and"),
-        ("--model {small} --out {out} --memory 0.001", "memory must be at least 0.0"),
-        ("--model {small} --out {out} --held-out 3 --data {file}", "held_out must be less than the 2"),
-        ("--resume {out}", "No such file"),
-    ],
-)
-def test_bad_options(script, small, tmp_path, capsys, line, sentence):
-    file = tmp_path / "rows.jsonl"
-    file.write_text('{"question": "1?", "answer": "1"}\n{"question": "2?", "answer": "2"}\n')
-    out = tmp_path / "out"
-    assert script.main(shlex.split(line.format(small=small, out=out, file=file))) == 2
-    assert sentence in capsys.readouterr().err
-    assert not out.exists()
-
-
-@pytest.mark.parametrize("line", ["", "--model {small} --out {out} --lr fast", "--small x --batchsize 8"])
-def test_options_that_argparse_refuses(script, small, tmp_path, line):
-    with pytest.raises(SystemExit, match="2"):
-        script.main(shlex.split(line.format(small=small, out=tmp_path / "out")))
-
-
 def test_the_page_names_options_and_files_that_there_are(script):
     known = {f"--{name.replace('_', '-')}" for name in script.OPTIONS}
     assert len(COMMANDS) >= 4

@@ -76,12 +76,6 @@ def test_where_none_is_known_there_are_no_dead_links() -> None:
     assert page("") == {"title": "Title", "header_buttons": []}
 
 
-def test_binder_and_colab_read_from_github_only() -> None:
-    context = page("https://git.example.org/group/book")
-    assert "edit_url" in context
-    assert context["header_buttons"] == []
-
-
 # --- what a checkout installs, and when it publishes --------------------------------------------------------
 
 

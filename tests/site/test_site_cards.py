@@ -88,15 +88,6 @@ def test_every_card_is_a_fold_with_its_name_and_its_place_in_the_book(page: str)
     assert "The four cases of the clip · " in answer
 
 
-def test_a_link_to_each_card_of_a_theme(page: str) -> None:
-    themes = site_cards.read_themes(ROOT, CARDS)
-    for theme in themes.values():
-        for line, own in theme["cards"].items():
-            assert line in html.unescape(page).replace("’", "'")
-            for name in own:
-                assert f'href="#card-{name}"' in page
-
-
 def test_the_desk_offers_each_deck_and_tag(page: str) -> None:
     values = {html.unescape(value) for value in re.findall(r'<option value="([^"]*)">', page)}
     keys = {
@@ -110,14 +101,6 @@ def test_the_desk_offers_each_deck_and_tag(page: str) -> None:
     assert not {html.unescape(word) for word in words} & {card.tag for _, card in CARDS.values()}
     assert page.count('class="card-desk') == 1
     assert 'src="../_static/cards.js' in page
-
-
-def test_the_page_says_the_days_that_the_script_counts(page: str) -> None:
-    days = ", ".join(map(str, site_cards.INTERVALS))
-    assert f"after {days} days" in page
-    assert len(site_cards.INTERVALS) == 6
-    assert "There are six boxes" in page
-    assert f'data-days="{days.replace(",", "")}"' in page
 
 
 def test_a_chapters_cards_have_a_link_to_the_page(site: Path) -> None:
@@ -143,15 +126,3 @@ def test_the_package_for_anki_stands_beside_the_page(site: Path, page: str, tmp_
             assert re.findall(r"\\\(.*?\\\)", html.unescape(said), re.S) == formulas
             assert "`" not in said
         assert where.startswith(f'<a href="https://example.org/book/index.html#{card.section}">On sec-')
-
-
-@pytest.mark.parametrize(
-    ("text", "made"),
-    [
-        (r"\( a < b \), *so*", r"\( a &lt; b \), <em>so</em>"),
-        (r"**\( \pi \)** and `x < y`", r"<strong>\( \pi \)</strong> and <code>x &lt; y</code>"),
-        ("<script>", "&lt;script&gt;"),
-    ],
-)
-def test_what_anki_shows(text: str, made: str) -> None:
-    assert site_cards.as_html(text) == made

@@ -115,12 +115,6 @@ SETTINGS = sorted(
 )
 
 
-def test_every_class_of_settings_is_found() -> None:
-    names = {dotted.rpartition(".")[2] for dotted in SETTINGS}
-    assert names >= {"VanillaSettings", "TRPOSettings", "PPOSettings", "GRPOSettings", "LaggedGRPOSettings"}
-    assert len(SETTINGS) >= 16
-
-
 @pytest.mark.parametrize("dotted", SETTINGS)
 def test_settings_are_read_from_the_source_as_they_are_when_imported(dotted: str) -> None:
     module, _, name = dotted.rpartition(".")
@@ -132,33 +126,3 @@ def test_settings_are_read_from_the_source_as_they_are_when_imported(dotted: str
         assert ast.literal_eval(default) == getattr(settings(), field.name)
         assert choices == list(field.metadata["choices"] or ())
         assert text == field.metadata["help"]
-
-
-def test_a_page_lists_what_a_stage_may_be_asked_for() -> None:
-    shown = SimpleNamespace(docstring="The settings of GRPO.")
-    hidden = site_hooks.list_settings(
-        app(True), "class", "ppobook.language.settings.GRPOSettings", shown, False, None
-    )
-    assert hidden is None
-    assert shown.docstring.startswith("The settings of GRPO.\n\n**variant** = ``'grpo'``\n    ")
-    assert "**kl_estimator** = ``'k3'``" in shown.docstring  # not the one that it inherits
-    assert " (token, sequence, constant)\n" in shown.docstring
-    leave_out = site_hooks.list_settings(
-        app(True), "attribute", "ppobook.language.settings.OnlineDPOSettings.beta", shown, False, None
-    )
-    assert leave_out is True
-
-
-def test_a_solution_does_not_print_the_blank_first() -> None:
-    lines = [
-        "def table():",
-        "    x = {",
-        "        1: ...,",
-        "    }",
-        "    x = {1: 2}",
-        "    y = ...",
-        "    return x",
-    ]
-    assert site_hooks.without_blanks("\n".join(lines)).splitlines() == [lines[0], *lines[4:]]
-    plain = "def f(x):\n    y = x\n    y = y + 1\n    return y"
-    assert site_hooks.without_blanks(plain) == plain
