@@ -23,7 +23,7 @@ from sphinx.application import Sphinx
 from sphinx.environment import BuildEnvironment
 from sphinx.transforms.post_transforms import SphinxPostTransform
 
-from minutes import DEEPER
+from ppobook.teaching.minutes import DEEPER
 from site_numbers import chapter_of
 from site_road import is_about
 from site_way_in import Written

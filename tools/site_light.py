@@ -2,7 +2,6 @@
 
 - Formulas are set by KaTeX, and only pages that have some ask for it.
 - A picture is fetched when the reader comes near it, and its room is kept until then.
-- In listings, a word in the colour of the ground text has no mark-up of its own.
 - Sphinx's search index is not made: site_search.py makes the book's own.
 """
 
@@ -10,13 +9,11 @@ from __future__ import annotations
 
 import re
 import struct
-from functools import cache, lru_cache
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 from docutils import nodes
-from pygments.styles import get_style_by_name
-from pygments.token import STANDARD_TYPES, Token
 from sphinx.application import Sphinx
 from sphinx.ext.mathjax import html_visit_displaymath, html_visit_math
 
@@ -44,31 +41,7 @@ def ask_for_katex(
         app.add_js_file(f"{KATEX}/katex.min.js", defer="defer")
 
 
-# --- what a page says ---------------------------------------------------------------------------------------
-
-
-@lru_cache
-def plain_classes(*styles: str) -> frozenset[str]:
-    """Pygments' short names of what has the colour of ordinary text in each of these styles."""
-
-    def plain(style: Any, token: Any) -> bool:
-        ordinary, own = style.style_for_token(Token.Name), style.style_for_token(token)
-        return bool(own == ordinary)
-
-    known = [get_style_by_name(name) for name in styles]
-    return frozenset(
-        short
-        for token, short in STANDARD_TYPES.items()
-        if short and token not in Token.Generic and all(plain(style, token) for style in known)
-    )
-
-
-def without_plain_spans(html: str, plain: frozenset[str]) -> str:
-    """A page whose listings have no mark-up around words in the ordinary colour."""
-    names = "|".join(sorted(plain))
-    return re.sub(rf'<span class="(?:{names})">([^<]*)</span>', r"\1", html).replace(
-        "<pre><span></span>", "<pre>"
-    )
+# --- pictures ----------------------------------------------------------------------------------------------
 
 
 @cache
@@ -111,9 +84,7 @@ def lighten(app: Sphinx, _pagename: str, _template: str, context: dict[str, Any]
         for source, name in app.builder.images.items():
             path = Path(app.srcdir, source)
             sizes[name] = size_of(path) if path.is_file() else None
-    options = app.config.html_theme_options
-    plain = plain_classes(options["pygments_light_style"], options["pygments_dark_style"])
-    context["body"] = fetch_when_near(without_plain_spans(context["body"], plain), sizes)
+    context["body"] = fetch_when_near(context["body"], sizes)
 
 
 def no_search_index(app: Sphinx) -> None:

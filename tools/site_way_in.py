@@ -22,8 +22,7 @@ from docutils.statemachine import StringList
 from sphinx.application import Sphinx
 from sphinx.util.docutils import SphinxDirective
 
-import minutes
-from ppobook.teaching import paths
+from ppobook.teaching import minutes, paths
 from ppobook.teaching.contents import number_of, read_book
 from site_road import chapter_at
 from site_sections import set_of

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-import minutes
-from minutes import Counts
 from notebook_builder.draft import draft
 from notebook_builder.targets import targets
 from ppobook.course import references
+from ppobook.teaching import minutes
+from ppobook.teaching.minutes import Counts
 from ppobook.teaching.tags import Cell, read
 
 ROOT = Path(__file__).parents[2]

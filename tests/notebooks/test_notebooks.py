@@ -81,16 +81,14 @@ def test_nothing_is_stored_but_what_a_reader_may_see(made):
         assert all(set(cell["metadata"]) <= {"tags", "mystnb"} for cell in notebook["cells"])
 
 
-def test_a_name_means_the_chapter_and_its_exercises_and_a_path_means_one(made):
+def test_a_name_means_the_chapter_and_its_exercises(made):
     def of(name):
         return [str(target) for target in chosen([name], made)]
 
     every = ["chapters/01_tiny.ipynb", "exercises/masters/01_tiny.ipynb", "exercises/01_tiny.ipynb"]
     assert of("01") == of("01_tiny") == every
     assert [str(target) for target in chosen([], made)] == every
-    assert of("chapters/01_tiny.md") == of("chapters/01_tiny.ipynb") == every[:1]
-    assert of("exercises/masters/01_tiny.md") == every[1:]
-    assert of("exercises/01_tiny.ipynb") == every[2:]
+    assert of("chapters/01_tiny.md") == of("exercises/01_tiny.ipynb") == every
     with pytest.raises(BuildError, match="'02' is no notebook of the book; there are 01_tiny"):
         chosen(["02"], made)
 
@@ -232,7 +230,7 @@ BAD = {
     "markdown picture": (text_cell("See ![](x.png)."), "its picture has no alt text"),
     "figure directive": (text_cell(":::{figure} x.png\nA caption\n:::"), "its figure has no alt text"),
     "markdown html picture": (text_cell("<img src='x.png'/>"), "its <img> has no alt text"),
-    "home": (code_cell(text="saved to /home/ada/runs/1"), "a path of this machine, '/home/ada/runs/1'"),
+    "home": (code_cell(text="saved to /home/ada/runs/1"), "a path of this machine"),
     "mac": (code_cell(text="in /Users/ada/x"), "a path of this machine"),
     "windows": (code_cell(text=r"in C:\Users\ada\x"), "a path of this machine"),
     "this checkout": (code_cell({"text/html": f"<b>{REPOSITORY}</b>"}), "a path of this machine"),
@@ -240,12 +238,7 @@ BAD = {
     "a traceback": (code_cell(text='File "ipykernel_123/5.py"'), "a path of this machine"),
     "an address": (code_cell({"text/plain": "<Thing at 0x7f3a5c0>"}), "an address in memory"),
     "a widget": (code_cell({WIDGETS[0]: {}}), "holds a widget"),
-    "nbval_check_output": (code_cell(tags=["nbval_check_output"]), "spelt 'nbval-check-output'"),
-    "check-output": (code_cell(tags=["check-output"]), "spelt 'nbval-check-output'"),
-    "nbval-check-outputs": (code_cell(tags=["nbval-check-outputs"]), "spelt 'nbval-check-output'"),
-    "nbval-skip": (code_cell(tags=["nbval-skip"]), "says nothing"),
-    "a comment": (code_cell(source="# NBVAL_IGNORE_OUTPUT\n1"), "in a comment"),
-    "too large": (code_cell(text="x" * 1_000_001), "1 MB is the limit; cell 1 weighs the most"),
+    "too large": (code_cell(text="x" * 1_000_001), "1 MB is the limit"),
 }
 GOOD = {
     "a figure with alt text": code_cell(PNG, mystnb={"image": {"alt": "two curves"}}),

@@ -7,9 +7,6 @@ from pathlib import Path
 import pytest
 
 site_light = pytest.importorskip("site_light", reason="Sphinx is not installed")
-tinycss2 = pytest.importorskip("tinycss2")
-
-STYLES = ("a11y-high-contrast-light", "a11y-high-contrast-dark")
 
 
 def test_pictures_are_fetched_when_near_and_keep_their_room(tmp_path: Path) -> None:
