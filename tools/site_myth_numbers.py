@@ -1,7 +1,9 @@
 """The numbers of reference/myths.yml: each from a recorded experiment, or from what a chapter's cell printed.
 
-A function a myth: it returns the numbers that the text of this name asks for, and fails where they no longer
-bear the verdict out. Only the standard library is used, since the site is built without NumPy.
+Where a myth says what a chapter `printed`, as regular expressions whose groups have names, the numbers are
+read by these, and what `holds` of them, as expressions, is tested. Of the others there is a function of the
+myth's name. It returns the numbers, and fails where they no longer bear the verdict out. Only the standard
+library is used, since the site is built without NumPy.
 """
 
 from __future__ import annotations
@@ -10,10 +12,11 @@ import csv
 import json
 import re
 from collections import defaultdict
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import fmean, median
+from typing import Any
 
 from site_sections import UnfoundedError
 
@@ -39,14 +42,31 @@ class Evidence:
             return list(csv.DictReader(file))
 
     def printed(self, chapter: str, pattern: str) -> list[str]:
-        """The groups of a pattern in what the cells of a chapter, as `01`, printed when it was made."""
+        """The groups of a pattern in what the cells of a chapter printed."""
+        return list(self.found(chapter, pattern).groups())
+
+    def found(self, chapter: str, pattern: str) -> re.Match[str]:
+        """The match of a pattern in what the cells of a chapter, as `01`, printed when it was made."""
         path = next((self.root / "chapters").glob(f"{chapter}_*.ipynb"))
         self.chapters.append(path.stem)
         found = re.search(pattern, printed_by(path), re.M)
         if found is None:
             said = f"chapter {int(chapter)} must have printed {pattern!r}, and has not"
             raise UnfoundedError(f"reference/myths.yml: {said}")
-        return list(found.groups())
+        return found
+
+
+def of_myth(name: str, myth: dict[str, Any], of: Evidence) -> Numbers:
+    """Return the numbers that a myth's text asks for."""
+    if "printed" not in myth:
+        found: Numbers = globals()[name.replace("-", "_")](of)
+        return found
+    groups = [of.found(myth["chapter"], pattern).groupdict() for pattern in myth["printed"]]
+    numbers = {key: value for group in groups for key, value in group.items()}
+    values = {key: signed(value) for key, value in numbers.items()}
+    for claim in myth["holds"]:
+        has_to_hold(eval(claim, {"__builtins__": {}}, values), claim)
+    return numbers
 
 
 def printed_by(notebook: Path) -> str:
@@ -81,29 +101,6 @@ def signed(text: str) -> float:
 # --- chapters 1 and 2 ---------------------------------------------------------------------------------------
 
 
-def lower_variance(of: Evidence) -> Numbers:
-    """Chapter 1: what centring and dividing do to an estimate's spread."""
-    paid, centred, divided = (
-        of.printed("01", rf"^{name} +gradient \S+ +spread \S+ +ratio (\S+)")[0]
-        for name in ("as paid", "minus the mean", "and divided")
-    )
-    low, high = of.printed("01", r"^Adam, normalised less Adam, as they are +(\S+) to (\S+)")
-    has_to_hold(float(centred) < float(paid) / 2, "subtracting the mean lowers the spread")
-    has_to_hold(centred == divided, "dividing changes nothing of the ratio")
-    has_to_hold(signed(low) < 0 < signed(high), "the interval holds zero")
-    return {"paid": paid, "centred": centred, "divided": divided, "low": low, "high": high}
-
-
-def monotonic(of: Evidence) -> Numbers:
-    """Chapter 2: how many of TRPO's steps make the policy worse."""
-    first, second = (
-        of.printed("02", rf"^{half} half: (\d+)% truly worse")[0] for half in ("first", "second")
-    )
-    called = of.printed("02", r"^called better by the surrogate: (\d+)%")[0]
-    has_to_hold(float(second) >= 10, "a good part of the later steps makes the policy worse")
-    return {"first": first, "second": second, "called": called}
-
-
 # --- chapter 3 ----------------------------------------------------------------------------------------------
 
 
@@ -114,18 +111,6 @@ def clip_bounds_kl(of: Evidence) -> Numbers:
     least, most = max(by_rate[rates[0]]), max(by_rate[rates[-1]])
     has_to_hold(most > 1 and most > 100 * least, "the clip alone bounds no KL")
     return {"least": f"{least:.3f}", "most": f"{most:.1f}", "slow": rates[0], "fast": rates[-1]}
-
-
-def lower_bound(of: Evidence) -> Numbers:
-    """Return how often the clipped term is above the plain one, by the sign of the advantage."""
-    above = {
-        sign: of.printed("03", rf"^A {sign} 0   above the plain term: (\d+) times +below it: True")[0]
-        for sign in "<>"
-    }
-    slip = of.printed("03", r"^A < 0 .*slip above it: (True|False)")[0]
-    has_to_hold(set(above.values()) == {"0"}, "the clipped term is never above the plain one")
-    has_to_hold(slip == "True", "the slip is no lower bound")
-    return {"good": above[">"], "bad": above["<"]}
 
 
 def trpo_cost(of: Evidence) -> Numbers:
@@ -139,14 +124,6 @@ def trpo_cost(of: Evidence) -> Numbers:
 
 
 # --- chapters 4 to 6 ----------------------------------------------------------------------------------------
-
-
-def monte_carlo(of: Evidence) -> Numbers:
-    """Return which share of the targets at lambda 1 contains the critic."""
-    falls, _ = of.printed("04", r"^random +in (\d+)% of the targets, mean weight there (\S+)")
-    stands, weight = of.printed("04", r"^good +in (\d+)% of the targets, mean weight there (\S+)")
-    has_to_hold(float(stands) > 90 > 50 > float(falls), "it depends on how episodes end")
-    return {"falls": falls, "stands": stands, "weight": weight}
 
 
 def value_clipping(of: Evidence) -> Numbers:
@@ -191,15 +168,6 @@ def usual_range(of: Evidence) -> Numbers:
     return {name: f"{value:.0f}" for name, value in numbers.items()} | rates
 
 
-def no_tuning(of: Evidence) -> Numbers:
-    """Return how many cells of chapter 6's maps are near the best one."""
-    cells, close, useless = of.printed(
-        "06", r"^(\d+) cells; within 5 % of the best: (\d+); below half of the best: (\d+)"
-    )
-    has_to_hold(int(close) < int(cells) / 2, "most cells are far from the best")
-    return {"cells": cells, "close": close, "useless": useless}
-
-
 # --- chapters 7 to 10 ---------------------------------------------------------------------------------------
 
 
@@ -242,23 +210,6 @@ def kl_mitigates(of: Evidence) -> Numbers:
     return {name: str(value) for name, value in found.items()}
 
 
-def argmax_tokens(of: Evidence) -> Numbers:
-    """By how much the maximum of noisy estimates is too high."""
-    largest = "actions: on average the largest estimate is"
-    few, many = (of.printed("07", rf"^ *{k} {largest} (\S+)")[0] for k in (2, 50000))
-    has_to_hold(float(many) > 3 * float(few), "the maximum is the more biased the more actions there are")
-    return {"few": few, "many": many}
-
-
-def without_critic(of: Evidence) -> Numbers:
-    """Return how far GRPO's other changes turn the gradient, near the reference and away from it."""
-    close = of.printed("08", r"^close 1 +\S+ +1\.0 +\S+ +\S+ +(\S+)$")[0]
-    far = [of.printed("08", rf"^far {i} +\S+ +1\.0 +\S+ +\S+ +(\S+)$")[0] for i in (1, 2, 3)]
-    least = min(far, key=float)
-    has_to_hold(float(close) > 0.9 > float(least), "close to the reference little turns, away from it more")
-    return {"close": close, "far": least}
-
-
 def dpo_cannot(of: Evidence) -> Numbers:
     """Return how often DPO's own reward ranks pairs as gold does."""
     rows = of.table("language_dpo_own")
@@ -277,23 +228,3 @@ def more_pairs(of: Evidence) -> Numbers:
     frozen, many, fresh = (fmean(gold[name]) for name in ("frozen", "many", "refreshed"))
     has_to_hold(many < frozen + 1 < fresh, "more pairs of the old policy do not help, and new ones do")
     return {"frozen": f"{frozen:.1f}", "many": f"{many:.1f}", "fresh": f"{fresh:.1f}"}
-
-
-NUMBERS: dict[str, Callable[[Evidence], Numbers]] = {
-    "lower-variance": lower_variance,
-    "monotonic": monotonic,
-    "clip-bounds-kl": clip_bounds_kl,
-    "lower-bound": lower_bound,
-    "trpo-cost": trpo_cost,
-    "monte-carlo": monte_carlo,
-    "value-clipping": value_clipping,
-    "must-normalise": must_normalise,
-    "usual-range": usual_range,
-    "no-tuning": no_tuning,
-    "clip-holds-policy": clip_holds_policy,
-    "kl-mitigates": kl_mitigates,
-    "argmax-tokens": argmax_tokens,
-    "without-critic": without_critic,
-    "dpo-cannot": dpo_cannot,
-    "more-pairs": more_pairs,
-}

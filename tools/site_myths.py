@@ -23,13 +23,13 @@ from site_sections import Page, UnfoundedError
 DATA = "reference/myths.yml"
 
 
-def read(root: Path) -> dict[str, dict[str, str]]:
+def read(root: Path) -> dict[str, dict[str, Any]]:
     """Return the myths by name."""
-    found: dict[str, dict[str, str]] = yaml.safe_load((root / DATA).read_text(encoding="utf-8"))
+    found: dict[str, dict[str, Any]] = yaml.safe_load((root / DATA).read_text(encoding="utf-8"))
     return found
 
 
-def measured(myth: dict[str, str], name: str, of: numbers.Evidence) -> str:
+def measured(myth: dict[str, Any], name: str, of: numbers.Evidence) -> str:
     """Return what was measured, with its numbers.
 
     Raises
@@ -37,7 +37,9 @@ def measured(myth: dict[str, str], name: str, of: numbers.Evidence) -> str:
     UnfoundedError
         The numbers are not there, or speak against the verdict.
     """
-    values = {key: re.sub(r"(?<!\w)-(?=\d)", "−", value) for key, value in numbers.NUMBERS[name](of).items()}
+    values = {
+        key: re.sub(r"(?<!\w)-(?=\d)", "−", value) for key, value in numbers.of_myth(name, myth, of).items()
+    }
     # Braces also belong to roles, as in {math}`x`.
     return re.sub(r"\{(\w+)\}(?!`)", lambda found: values[found[1]], myth["measured"])
 
@@ -76,7 +78,7 @@ def write(page: Page, _words: str) -> list[str]:
     return [*table, "", *lines]
 
 
-def section_of(name: str, myth: dict[str, str], text: str, source: str) -> list[str]:
+def section_of(name: str, myth: dict[str, Any], text: str, source: str) -> list[str]:
     """A myth's lines."""
     verdict = myth["verdict"].lower()
     return [
