@@ -9,7 +9,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import html
 import re
 import tomllib
@@ -20,7 +19,6 @@ from typing import Any, Final
 
 from docutils import nodes
 from sphinx.application import Sphinx
-from sphinx.environment import BuildEnvironment
 from sphinx.transforms.post_transforms import SphinxPostTransform
 
 from ppobook.teaching.minutes import DEEPER
@@ -207,12 +205,10 @@ def end_use(writer: Any, _node: use) -> None:
 # --- builds -------------------------------------------------------------------------------------------------
 
 
-def chapters_to_write(app: Sphinx, env: BuildEnvironment) -> list[str]:
-    """All chapters, if the glossary has changed."""
-    path = Path(app.srcdir, DATA)
-    now = hashlib.sha256(path.read_bytes()).hexdigest() if path.exists() else ""
-    before, env.book_glossary = getattr(env, "book_glossary", now), now
-    return [] if before == now else [name for name in env.found_docs if name.startswith("chapters/")]
+def depend(app: Sphinx, docname: str, _source: list[str]) -> None:
+    """Make a chapter anew when the glossary has changed."""
+    if docname.startswith("chapters/"):
+        app.env.note_dependency(str(Path(app.srcdir, DATA)))
 
 
 def add_script(app: Sphinx, _page: str, _template: str, context: dict[str, Any], _doctree: object) -> None:
@@ -226,6 +222,6 @@ def setup(app: Sphinx) -> dict[str, Any]:
     app.add_directive("words", Words)
     app.add_node(use, html=(begin_use, end_use))
     app.add_post_transform(MarkFirstUses)
-    app.connect("env-get-updated", chapters_to_write)
+    app.connect("source-read", depend)
     app.connect("html-page-context", add_script)
     return {"version": "1", "parallel_read_safe": True, "parallel_write_safe": True}

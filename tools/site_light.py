@@ -8,11 +8,10 @@
 from __future__ import annotations
 
 import re
-import struct
-from functools import cache
 from pathlib import Path
 from typing import Any
 
+import imagesize
 from docutils import nodes
 from sphinx.application import Sphinx
 from sphinx.ext.mathjax import html_visit_displaymath, html_visit_math
@@ -44,23 +43,7 @@ def ask_for_katex(
 # --- pictures ----------------------------------------------------------------------------------------------
 
 
-@cache
-def size_of(picture: Path) -> tuple[int, int] | None:
-    """Width and height of an SVG or a PNG in CSS pixels, or None."""
-    if picture.suffix == ".png":
-        head = picture.read_bytes()[:24]
-        width, height = struct.unpack(">II", head[16:24])
-        return int(width), int(height)
-    if picture.suffix == ".svg":
-        found = re.search(r"<svg\b[^>]*>", picture.read_text(encoding="utf-8")[:4000], re.S)
-        sides = re.findall(r'\s(width|height)="([\d.]+)(pt|px|)"', found[0]) if found else []
-        pixels = {side: round(float(number) * (4 / 3 if unit == "pt" else 1)) for side, number, unit in sides}
-        if len(pixels) == 2:
-            return pixels["width"], pixels["height"]
-    return None
-
-
-def fetch_when_near(html: str, sizes: dict[str, tuple[int, int] | None]) -> str:
+def fetch_when_near(html: str, sizes: dict[str, tuple[int, ...]]) -> str:
     """A page whose pictures are fetched when the reader comes near, in the room that they will need."""
 
     def changed(tag: re.Match[str]) -> str:
@@ -68,8 +51,8 @@ def fetch_when_near(html: str, sizes: dict[str, tuple[int, int] | None]) -> str:
         if "loading=" in text or 'src="data:' in text:
             return text
         source = re.search(r'src="([^"]*)"', text)
-        size = sizes.get(Path(source[1]).name) if source else None
-        room = f' width="{size[0]}" height="{size[1]}"' if size and "width" not in text else ""
+        width, height = sizes.get(Path(source[1]).name, (-1, -1)) if source else (-1, -1)
+        room = f' width="{width}" height="{height}"' if width > 0 and "width" not in text else ""
         return f'<img loading="lazy"{room}{text[4:]}'
 
     return re.sub(r"<img\b[^>]*>", changed, html)
@@ -83,7 +66,7 @@ def lighten(app: Sphinx, _pagename: str, _template: str, context: dict[str, Any]
     if isinstance(doctree, nodes.document):
         for source, name in app.builder.images.items():
             path = Path(app.srcdir, source)
-            sizes[name] = size_of(path) if path.is_file() else None
+            sizes[name] = tuple(map(round, imagesize.get(path))) if path.is_file() else (-1, -1)
     context["body"] = fetch_when_near(context["body"], sizes)
 
 

@@ -9,7 +9,6 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
-from sphinx_process import sphinx
 
 import site_cheatsheet
 import site_hooks
@@ -25,9 +24,6 @@ def named(rows, key="name"):
     return [row[key] for row in rows]
 
 
-# --- formulas -----------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("entry", ENTRIES, ids=named(ENTRIES))
 def test_each_formula_has_its_label_its_code_and_its_figure(entry):
     for label in entry["labels"]:
@@ -37,9 +33,6 @@ def test_each_formula_has_its_label_its_code_and_its_figure(entry):
         assert hasattr(importlib.import_module(f"ppobook.{module}"), last)
     for figure in entry.get("figures", []):
         assert any(re.search(rf"name: {figure}$", text, re.M) for text in CHAPTERS)
-
-
-# --- settings -----------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("row", ROWS, ids=named(ROWS))
@@ -74,85 +67,3 @@ def test_a_sweep_is_what_its_tables_say(name, one):
         here = {key if isinstance(key, str) else float(key): mean for key, mean in means.items()}
         ours = {key if key in here else float(key): sum(x) / len(x) for key, x in found.items()}
         assert {key: ours[key] for key in here} == pytest.approx(here)
-
-
-# --- a small book -------------------------------------------------------------------------------------------
-
-CONF = """
-extensions = ["myst_nb", "site_cheatsheet"]
-include_patterns = ["index.md", "chapters/*.md", "reference/*.md"]
-nb_execution_mode = "off"
-myst_enable_extensions = ["dollarmath"]
-html_static_path = ["_static"]
-numfig = True
-
-def setup(app):
-    app.add_config_value("book_meta", {}, "env")
-"""
-
-SHEET = """# Sheet
-
-```{equations} hills
-```
-
-```{settings} walks
-```
-"""
-
-SMALL = """
-[[equations.hills.entries]]
-name = "A slope"
-labels = ["slope"]
-why = "**Why a slope?** It leads up."
-code = ["walks.walk"]
-
-[[settings.walks.rows]]
-symbol = "\\\\eta"
-name = "lr"
-of = "walks.WalkSettings"
-usual = "small"
-section = "sec-hill"
-[[settings.walks.rows.sweeps]]
-title = "height"
-by = "lr"
-value = "final"
-tables = [{ table = "walks" }]
-"""
-
-LIBRARY = '''"""Walks."""
-
-
-class WalkSettings:
-    """Settings."""
-
-    lr: float = setting(0.5, "how far")
-'''
-
-
-def test_the_page_takes_formulas_defaults_and_measurements_from_where_they_are(tmp_path):
-    files = {
-        "conf.py": CONF,
-        "index.md": "# Book\n\n```{toctree}\nchapters/01_hill\nreference/cheatsheet\n```\n",
-        "chapters/01_hill.md": "(sec-hill)=\n# A hill\n\n$$\ny = a x\n$$ (slope)\n",
-        "reference/cheatsheet.md": SHEET,
-        "reference/cheatsheet.toml": SMALL,
-        "lib/ppobook/walks.py": LIBRARY,
-        "results/walks/table.csv": "lr,seed,final\n0.5,0,7\n1.0,0,9\n",
-        "_static/cheatsheet.css": "",
-    }
-    for name, text in files.items():
-        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
-        (tmp_path / name).write_text(text, encoding="utf-8")
-    done = sphinx(tmp_path, "-q", "-b", "html", ".", "_build")
-    assert done.returncode == 0, done.stderr
-    page = (tmp_path / "_build" / "reference" / "cheatsheet.html").read_text(encoding="utf-8")
-    assert page.count("y = a x") == 1
-    assert 'href="../chapters/01_hill.html#equation-slope"' in page
-    cells = [re.sub(r"<[^>]+>", "", cell) for cell in re.findall(r"<td>(.*?)</td>", page, re.S)]
-    assert [cell.strip() for cell in cells[1:]] == [
-        "0.5",
-        "small",
-        "height: 0.5 → 7, 1.0 → 9 (1 seeds). Chapter 1",
-    ]
-    assert "cheatsheet.css" in page
-    assert "cheatsheet.css" not in (tmp_path / "_build" / "index.html").read_text(encoding="utf-8")

@@ -66,21 +66,6 @@ def test_a_running_courses_site_has_no_solution() -> None:
         assert not any(solution.source in cell for cell in shown), name
 
 
-@pytest.mark.parametrize(
-    ("page", "source"),
-    [
-        ("chapters/00_setting_out", "chapters/00_setting_out.md"),
-        (PAGE, "exercises/masters/01_vanilla_policy_gradient.md"),
-        ("desk/drill", "desk/drill.md"),
-        ("autoapi/ppobook/returns/index", "lib/ppobook/returns.py"),
-        ("autoapi/ppobook/experiments/index", "lib/ppobook/experiments/__init__.py"),
-    ],
-)
-def test_an_edit_goes_to_the_source(page: str, source: str) -> None:
-    assert site_hooks.source_of(app(True), page) == source
-    assert (ROOT / source).exists()
-
-
 def test_formulas_in_docstrings_stay_as_they_are() -> None:
     lines = [
         "The reward-to-go, of [N, *obs] and |x|.",
