@@ -2,7 +2,6 @@
 
 - `{cards} desk` is where cards are studied, `{cards} themes` the cards that belong together, `{cards} decks`
   every deck. All are read from the decks, so a card that changes there changes here.
-- On the site each card is folded; in other formats its answer stands below its question.
 - The build writes the same cards as a package for Anki beside the page.
 - Above the cards of a chapter stands a link to that page.
 """
@@ -11,9 +10,7 @@ from __future__ import annotations
 
 import html
 import os
-import re
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
 
@@ -22,7 +19,6 @@ from docutils import nodes
 from sphinx import addnodes
 from sphinx.application import Sphinx
 from sphinx.config import Config
-from sphinx.transforms.post_transforms import SphinxPostTransform
 from sphinx.util.docutils import SphinxDirective
 
 import site_anki
@@ -68,51 +64,6 @@ def themes_of(name: str, themes: Themes) -> list[str]:
     return [key for key, theme in themes.items() if any(name in own for own in theme["cards"].values())]
 
 
-# --- a card's words -----------------------------------------------------------------------------------------
-
-
-def paragraphs(text: str) -> list[str]:
-    """The paragraphs of a card's side."""
-    return [part.strip() for part in re.split(r"\n\s*\n", text) if part.strip()]
-
-
-def pieces(text: str) -> Iterator[tuple[str, str]]:
-    """A paragraph in pieces: each one's kind (text, math, code, strong, em) and what is in it."""
-    at = 0
-    for found in decks._PIECES.finditer(text):
-        yield "text", text[at : found.start()]
-        yield str(found.lastgroup), found[found.lastgroup or 0]
-        at = found.end()
-    yield "text", text[at:]
-
-
-def as_nodes(text: str) -> list[nodes.Node]:
-    """A paragraph for Sphinx."""
-    made: list[nodes.Node] = []
-    for kind, inner in pieces(text):
-        if kind == "math":
-            made.append(nodes.math("", inner[2:-2].strip()))
-        elif kind == "code":
-            made.append(nodes.literal("", inner))
-        elif kind in ("strong", "em"):
-            made.append((nodes.strong if kind == "strong" else nodes.emphasis)("", "", *as_nodes(inner)))
-        elif inner:
-            made.append(nodes.Text(inner))
-    return made
-
-
-def as_html(text: str) -> str:
-    r"""A paragraph for Anki, with its mathematics between \( and \)."""
-    made = []
-    for kind, inner in pieces(text):
-        if kind in ("strong", "em"):
-            made.append(f"<{kind}>{as_html(inner)}</{kind}>")
-        else:
-            plain = html.escape(inner, quote=False)
-            made.append(f"<code>{plain}</code>" if kind == "code" else plain)
-    return "".join(made)
-
-
 # --- the page -----------------------------------------------------------------------------------------------
 
 
@@ -145,7 +96,7 @@ class Cards(SphinxDirective):
             title = title_of(self.config, deck)
             own = [(f"tag {deck} {tag}", self.tags[tag]) for tag in tags]
             groups.append((title, [(f"deck {deck}", f"{title}: all"), *own]))
-        return [nodes.container(classes=["card-desk"], groups=groups)]
+        return [raw(desk(groups))]
 
     def themes(self) -> list[nodes.Node]:
         """Each theme with its lines, and links to their cards."""
@@ -155,12 +106,12 @@ class Cards(SphinxDirective):
             for line, own in theme["cards"].items():
                 if line:
                     section += nodes.paragraph("", line, classes=["card-theme"])
-                links = nodes.bullet_list(classes=["simple"])
-                for name in own:
-                    front = as_nodes(self.cards[name][1].front)
-                    link = nodes.reference("", "", *front, refid=f"card-{name}", internal=True)
-                    links += nodes.list_item("", nodes.paragraph("", "", link))
-                section += links
+                links = (
+                    f'<li><p><a class="reference internal" href="#card-{name}">'
+                    f"{decks._inline(self.cards[name][1].front)}</a></p></li>\n"
+                    for name in own
+                )
+                section += raw(f'<ul class="simple">\n{"".join(links)}</ul>')
             made.append(section)
         return made
 
@@ -182,48 +133,14 @@ class Cards(SphinxDirective):
             "", nodes.inline("", card.section), refdomain="std", reftype="ref", reftarget=card.section,
             refexplicit=False, refwarn=True, refdoc=self.env.docname,
         )  # fmt: skip
-        tag = nodes.Text(f"{self.tags[card.tag]} · ")
-        return nodes.container(
-            "",
-            nodes.paragraph("", "", *as_nodes(" ".join(card.front.split())), classes=["question"]),
-            *(nodes.paragraph("", "", *as_nodes(part)) for part in paragraphs(card.back)),
-            nodes.paragraph("", "", tag, where, classes=["where"]),
-            classes=["flash-card"],
-            ids=[f"card-{card.name}"],
-            keys=keys,
+        opening = (
+            f'<details id="card-{card.name}" class="card-fold" data-keys="{html.escape("|".join(keys))}">'
+            f'<summary><span class="question">{decks._inline(card.front)}</span></summary>'
+            f'<div class="answer">{decks._paragraphs(card.back)}'
         )
-
-
-# --- on the site --------------------------------------------------------------------------------------------
-
-
-class ForBrowsers(SphinxPostTransform):
-    """Fold the cards, and lay the desk."""
-
-    default_priority = 900  # after references have become links
-    builders = ("html", "dirhtml")
-
-    def run(self, **_: Any) -> None:
-        """Put HTML around what the directive made."""
-        for box in list(self.document.findall(nodes.container)):
-            if "flash-card" in box["classes"]:
-                fold(box)
-            elif "card-desk" in box["classes"]:
-                box.parent.replace(box, raw(desk(box["groups"])))  # less its class, which the desk has
-
-
-def fold(card: nodes.container) -> None:
-    """Make a `details` element of a card."""
-    question, *answer = card.children
-    keys = html.escape("|".join(card["keys"]))
-    card.children = [
-        raw(f'<details id="{card["ids"][0]}" class="card-fold" data-keys="{keys}"><summary>'),
-        nodes.inline("", "", *question.children, classes=["question"]),
-        raw('</summary><div class="answer">'),
-        *answer,
-        raw("</div></details>"),
-    ]
-    card["ids"] = []
+        tag = nodes.Text(f"{self.tags[card.tag]} · ")
+        place = nodes.paragraph("", "", tag, where, classes=["where"])
+        return nodes.container("", raw(opening), place, raw("</div></details>"), classes=["flash-card"])
 
 
 def raw(text: str) -> nodes.raw:
@@ -312,8 +229,8 @@ def notes_for_anki(app: Sphinx) -> list[site_anki.Note]:
             site_anki.Note(
                 name=card.name,
                 deck=f"{app.config.project}::{deck_for_anki(app.config, deck)}",
-                front=as_html(" ".join(card.front.split())),
-                back="".join(f"<p>{as_html(part)}</p>" for part in paragraphs(card.back)),
+                front=decks._inline(card.front),
+                back=decks._paragraphs(card.back),
                 where=where,
                 tags=tuple(f"ppobook::{tag}" for tag in (card.tag, *themes_of(card.name, themes))),
             )
@@ -331,7 +248,6 @@ def write_package(app: Sphinx, exception: Exception | None) -> None:
 def setup(app: Sphinx) -> dict[str, Any]:
     """Register with Sphinx."""
     app.add_directive("cards", Cards)
-    app.add_post_transform(ForBrowsers)
     app.connect("html-page-context", add_script)
     app.connect("build-finished", write_package)
     return {"version": "1", "parallel_read_safe": True, "parallel_write_safe": True}

@@ -87,10 +87,6 @@ class Words(Written):
 # --- first uses ---------------------------------------------------------------------------------------------
 
 
-class use(nodes.inline):  # noqa: N801 - docutils finds a node's writer by the name of its class
-    """The first use of a word in a chapter."""
-
-
 def pattern_of(words: Iterable[Word], everyday: Iterable[str]) -> tuple[re.Pattern[str], list[str]]:
     """An expression that finds any form of any word, the longest first, and the word of each of its groups.
 
@@ -180,8 +176,9 @@ class MarkFirstUses(SphinxPostTransform):
         for start, end, name in places:
             docname, anchor = known["term", name]
             address = f"{self.app.builder.get_relative_uri(self.env.docname, docname)}#{anchor}"
-            link = use("", passage[start:end], refuri=address, tip=tip_of(name))
-            parts += [nodes.Text(passage[done:start]), link]
+            link = f'<a aria-describedby="{tip_of(name)}" class="term" href="{address}" tabindex="-1">'
+            link += f"{html.escape(passage[start:end])}</a>"
+            parts += [nodes.Text(passage[done:start]), nodes.raw("", link, format="html")]
             done = end
         return [*parts, nodes.Text(passage[done:])]
 
@@ -189,17 +186,6 @@ class MarkFirstUses(SphinxPostTransform):
 def tip_of(name: str) -> str:
     """The anchor of a word's sentence in a chapter."""
     return f"says-{nodes.make_id(name)}"
-
-
-def begin_use(writer: Any, node: use) -> None:
-    """Write the link's beginning."""
-    attributes = {"href": node["refuri"], "tabindex": "-1", "aria-describedby": node["tip"]}
-    writer.body.append(writer.starttag(node, "a", "", CLASS="term", **attributes))
-
-
-def end_use(writer: Any, _node: use) -> None:
-    """Write its end."""
-    writer.body.append("</a>")
 
 
 # --- builds -------------------------------------------------------------------------------------------------
@@ -220,7 +206,6 @@ def add_script(app: Sphinx, _page: str, _template: str, context: dict[str, Any],
 def setup(app: Sphinx) -> dict[str, Any]:
     """Register with Sphinx."""
     app.add_directive("words", Words)
-    app.add_node(use, html=(begin_use, end_use))
     app.add_post_transform(MarkFirstUses)
     app.connect("source-read", depend)
     app.connect("html-page-context", add_script)
