@@ -94,13 +94,11 @@ class Ready(Written):
         """One paragraph."""
         chapters = list(self.config.book_meta["chapters"])
         hours = sum(map(self.minutes_of, chapters)) / 60
-        root = Path(self.env.srcdir)
-        masters = sorted((root / "exercises" / "masters").glob("*.md"))
-        exercises = sum(len(re.findall(r"^:::+\{exercise\}", self.read(str(m)), re.M)) for m in masters)
-        whole = paths.find(read_book(root), "whole-book").hours[1]
+        book = read_book(Path(self.env.srcdir))
+        whole = paths.find(book, "whole-book").hours[1]
         said = (
             f"**Ready to read and to run:** {len(chapters)} chapters, about {hours:.0f} hours of reading; "
-            f"{exercises} exercises that check themselves; and the library. With every box and every "
+            f"{len(book.tasks)} exercises that check themselves; and the library. With every box and every "
             f"exercise it is a course of {whole:.0f} hours; there are [shorter paths](/reference/paths.md)."
         )
         return self.block("ready", [said])

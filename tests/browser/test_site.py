@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Iterator
 from html.parser import HTMLParser
 from os.path import dirname, join, normpath, relpath
@@ -32,30 +31,6 @@ def test_the_theme_can_be_switched(page: Page, site_url: str) -> None:
 # A checkout that knows no address of the book's repository builds a site without links to it.
 BOOK = yaml.safe_load((ROOT / "book.yml").read_text(encoding="utf-8"))["meta"]
 ADDRESS = repository.address(ROOT, BOOK.get("repository"))
-ON_GITHUB = ADDRESS.startswith("https://github.com/")
-
-
-def test_the_links_of_a_chapter_lead_to_its_source_or_are_left_out(page: Page, site_url: str) -> None:
-    page.goto(site_url + CHAPTER)
-    edit, report = (page.get_by_role("link", name=name) for name in ("Suggest an edit", "Report a mistake"))
-    if not ADDRESS:
-        expect(edit.or_(report)).to_have_count(0)
-        return
-    source = re.compile(rf"^{re.escape(ADDRESS)}/edit/.*/chapters/01_vanilla_policy_gradient\.md$")
-    expect(edit).to_have_attribute("href", source)
-    assert "chapters/01_vanilla_policy_gradient" in unquote(report.get_attribute("href") or "")
-
-
-def test_the_buttons_of_a_chapter_lead_to_its_notebook_or_are_left_out(page: Page, site_url: str) -> None:
-    page.goto(site_url + CHAPTER)
-    run = page.get_by_role("button", name="Run this page")
-    if not ON_GITHUB:
-        expect(run).to_have_count(0)
-        return
-    run.click()
-    notebook = CHAPTER.replace(".html", ".ipynb")
-    for name, end in (("Colab", f"/blob/colab{notebook}"), ("Binder", f"?urlpath=lab/tree{notebook}")):
-        assert (page.get_by_role("link", name=name).get_attribute("href") or "").endswith(end)
 
 
 def test_colabs_copy_installs_first_and_changes_nothing_else(site: Path) -> None:

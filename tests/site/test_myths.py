@@ -11,7 +11,6 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.append(str(ROOT / "tools"))
 
-import site_myth_numbers as numbers  # noqa: E402
 import site_myths as myths  # noqa: E402
 from site_sections import UnfoundedError  # noqa: E402
 
@@ -24,8 +23,8 @@ UNQUOTED = {"lower-bound", "argmax-tokens"}
 
 @pytest.mark.parametrize("name", MYTHS)
 def test_the_measurement_bears_the_verdict_out_and_its_numbers_are_read(name: str) -> None:
-    of = numbers.Evidence(ROOT)
-    read = numbers.of_myth(name, MYTHS[name], of)
+    of = myths.Evidence(ROOT)
+    read = myths.of_myth(name, MYTHS[name], of)
     assert of.experiments or of.chapters
     asked = set(re.findall(r"\{(\w+)\}(?!`)", MYTHS[name]["measured"]))
     assert asked
@@ -44,12 +43,12 @@ def test_the_section_is_a_chapters_and_the_sources_are_in_the_bibliography(name:
 
 
 def test_a_number_that_speaks_against_the_verdict_is_refused(tmp_path: Path) -> None:
-    def recorded(fast: str) -> numbers.Evidence:
+    def recorded(fast: str) -> myths.Evidence:
         folder = tmp_path / fast / "results" / "clip_lr"
         folder.mkdir(parents=True)
         (folder / "table.csv").write_text(f"lr,approx_kl\n0.0001,0.007\n0.03,{fast}\n", encoding="utf-8")
-        return numbers.Evidence(tmp_path / fast)
+        return myths.Evidence(tmp_path / fast)
 
-    assert numbers.clip_bounds_kl(recorded("6.8"))["most"] == "6.8"
+    assert myths.clip_bounds_kl(recorded("6.8"))["most"] == "6.8"
     with pytest.raises(UnfoundedError, match="the clip alone bounds no KL"):
-        numbers.clip_bounds_kl(recorded("0.02"))
+        myths.clip_bounds_kl(recorded("0.02"))
