@@ -189,13 +189,9 @@ DESK: Final = f"""
 """
 
 
-def add_script(app: Sphinx, pagename: str, _template: str, context: dict[str, Any], _doctree: object) -> None:
-    """Give the page of cards its script, and a chapter's cards a link to that page."""
-    if app.builder.name != "html":
-        return
-    if pagename == PAGE:
-        app.add_js_file("cards.js", defer="defer")
-    elif 'class="ppobook-cards"' in context.get("body", ""):
+def add_link(app: Sphinx, _page: str, _template: str, context: dict[str, Any], _doctree: object) -> None:
+    """Give a chapter's cards a link to the page of all cards."""
+    if app.builder.name == "html" and 'class="ppobook-cards"' in context.get("body", ""):
         link = f'<p class="all-cards"><a href="{context["pathto"](PAGE)}">All decks on one page</a>'
         link += ", with what is due today, and for Anki.</p>\n"
         context["body"] = context["body"].replace(
@@ -248,6 +244,6 @@ def write_package(app: Sphinx, exception: Exception | None) -> None:
 def setup(app: Sphinx) -> dict[str, Any]:
     """Register with Sphinx."""
     app.add_directive("cards", Cards)
-    app.connect("html-page-context", add_script)
+    app.connect("html-page-context", add_link)
     app.connect("build-finished", write_package)
     return {"version": "1", "parallel_read_safe": True, "parallel_write_safe": True}

@@ -4,7 +4,6 @@
   by their labels; the file says what each is called, why it is there, and what to link.
 - `{settings} NAME` shows a table of settings: the default is read from the library, what was measured from
   the tables in results/.
-- The page has a style sheet of its own, by which it prints on two sheets.
 """
 
 from __future__ import annotations
@@ -24,7 +23,6 @@ from sphinx.application import Sphinx
 from site_hooks import settings_of
 from site_way_in import Written
 
-PAGE: Final = "reference/cheatsheet"
 DATA: Final = "reference/cheatsheet.toml"
 EQUATION: Final = re.compile(r"^\$\$\n(?P<tex>(?:(?!\$\$).*\n)+)\$\$ \((?P<label>[a-z0-9-]+)\)", re.M)
 # The mark that ends an equation belongs to the sentence of the chapter.
@@ -186,18 +184,8 @@ class Settings(OfTheSheet):
         raise self.error(f"section must be the label of one in chapters/, got {label}")
 
 
-# --- the page -----------------------------------------------------------------------------------------------
-
-
-def add_style(app: Sphinx, pagename: str, _template: str, _context: dict[str, Any], _doctree: object) -> None:
-    """Give the page the style sheet by which it prints on two sheets."""
-    if app.builder.name == "html" and pagename == PAGE:
-        app.add_css_file("cheatsheet.css")
-
-
 def setup(app: Sphinx) -> dict[str, Any]:
     """Register with Sphinx."""
     app.add_directive("equations", Equations)
     app.add_directive("settings", Settings)
-    app.connect("html-page-context", add_style)
     return {"version": "1", "parallel_read_safe": True, "parallel_write_safe": True}

@@ -199,18 +199,9 @@ def drop_marks(_app: Sphinx, doctree: nodes.document) -> None:
             node.parent.remove(node)
 
 
-def add_script(
-    app: Sphinx, _pagename: str, _template: str, context: dict[str, Any], _doctree: object
-) -> None:
-    """Give the page its script."""
-    if app.builder.name == "html" and 'class="claims-of"' in context.get("body", ""):
-        app.add_js_file("claims.js", defer="defer")
-
-
 def setup(app: Sphinx) -> dict[str, Any]:
     """Register with Sphinx."""
     app.add_directive("claims", Claims)
     # Before what looks at the words of a page.
     app.connect("doctree-read", drop_marks, priority=100)
-    app.connect("html-page-context", add_script)
     return {"version": "1", "parallel_read_safe": True, "parallel_write_safe": True}

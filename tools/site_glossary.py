@@ -197,16 +197,9 @@ def depend(app: Sphinx, docname: str, _source: list[str]) -> None:
         app.env.note_dependency(str(Path(app.srcdir, DATA)))
 
 
-def add_script(app: Sphinx, _page: str, _template: str, context: dict[str, Any], _doctree: object) -> None:
-    """Give a page with such words the script that shows the sentences."""
-    if app.builder.format == "html" and 'class="term-tips"' in (context.get("body") or ""):
-        app.add_js_file("terms.js", defer="defer")
-
-
 def setup(app: Sphinx) -> dict[str, Any]:
     """Register with Sphinx."""
     app.add_directive("words", Words)
     app.add_post_transform(MarkFirstUses)
     app.connect("source-read", depend)
-    app.connect("html-page-context", add_script)
     return {"version": "1", "parallel_read_safe": True, "parallel_write_safe": True}

@@ -1,6 +1,6 @@
 """Means to keep pages light; conf.py loads this file as an extension.
 
-- Formulas are set by KaTeX, and only pages that have some ask for it.
+- Formulas are set by KaTeX. Only pages that have some ask for it, and so with other scripts.
 - A picture is fetched when the reader comes near it, and its room is kept until then.
 - Sphinx's search index is not made: site_search.py makes the book's own.
 """
@@ -31,13 +31,24 @@ def mark_up(app: Sphinx) -> None:
     )
 
 
-def ask_for_katex(
+#: What is in a page that asks for these files.
+NEEDED = {
+    r'class="math\b': (f"{KATEX}/katex.min.css", f"{KATEX}/katex.min.js"),
+    'class="term-tips"': ("terms.js",),
+    'class="claims-of"': ("claims.js",),
+    'class="card-desk"': ("cards.js",),
+    'class="settings docutils': ("cheatsheet.css",),  # by which it prints on two sheets
+}
+
+
+def ask_for_files(
     app: Sphinx, pagename: str, _template: str, context: dict[str, Any], _doctree: object
 ) -> None:
-    """Add KaTeX to a page with formulas."""
-    if app.builder.format == "html" and re.search(r'class="math\b', context.get("body") or ""):
-        app.add_css_file(f"{KATEX}/katex.min.css")
-        app.add_js_file(f"{KATEX}/katex.min.js", defer="defer")
+    """Add the scripts and style sheets that only some pages need."""
+    for mark, files in NEEDED.items():
+        if app.builder.format == "html" and re.search(mark, context.get("body") or ""):
+            for file in files:
+                app.add_css_file(file) if file.endswith(".css") else app.add_js_file(file, defer="defer")
 
 
 # --- pictures ----------------------------------------------------------------------------------------------
@@ -81,6 +92,6 @@ def setup(app: Sphinx) -> dict[str, Any]:
     mark_up(app)
     # Before the builder prepares its index, as it does once the pages have been read.
     app.connect("builder-inited", no_search_index)
-    app.connect("html-page-context", ask_for_katex)
+    app.connect("html-page-context", ask_for_files)
     app.connect("html-page-context", lighten, priority=800)
     return {"version": "1", "parallel_read_safe": True, "parallel_write_safe": True}
