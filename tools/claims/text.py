@@ -57,7 +57,7 @@ class Source:
     sentences: tuple[Sentence, ...]
     cells: tuple[str, ...]
     stray: int
-    """How many marks belong to no sentence, or are misspelt."""
+    """The number of marks that belong to no sentence, or are misspelt."""
 
 
 def read(path: Path) -> Source:
