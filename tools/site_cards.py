@@ -108,7 +108,7 @@ class Cards(SphinxDirective):
                     section += nodes.paragraph("", line, classes=["card-theme"])
                 links = (
                     f'<li><p><a class="reference internal" href="#card-{name}">'
-                    f"{decks._inline(self.cards[name][1].front)}</a></p></li>\n"
+                    f"{decks.inline(self.cards[name][1].front)}</a></p></li>\n"
                     for name in own
                 )
                 section += raw(f'<ul class="simple">\n{"".join(links)}</ul>')
@@ -135,7 +135,7 @@ class Cards(SphinxDirective):
         )  # fmt: skip
         opening = (
             f'<details id="card-{card.name}" class="card-fold" data-keys="{html.escape("|".join(keys))}">'
-            f'<summary><span class="question">{decks._inline(card.front)}</span></summary>'
+            f'<summary><span class="question">{decks.inline(card.front)}</span></summary>'
             f'<div class="answer">{decks._paragraphs(card.back)}'
         )
         tag = nodes.Text(f"{self.tags[card.tag]} · ")
@@ -225,7 +225,7 @@ def notes_for_anki(app: Sphinx) -> list[site_anki.Note]:
             site_anki.Note(
                 name=card.name,
                 deck=f"{app.config.project}::{deck_for_anki(app.config, deck)}",
-                front=decks._inline(card.front),
+                front=decks.inline(card.front),
                 back=decks._paragraphs(card.back),
                 where=where,
                 tags=tuple(f"ppobook::{tag}" for tag in (card.tag, *themes_of(card.name, themes))),
