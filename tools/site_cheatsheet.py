@@ -154,10 +154,9 @@ class Settings(OfTheSheet):
 
     def default(self, row: dict[str, Any]) -> str:
         """The library's default."""
-        module, _, cls = row["of"].rpartition(".")
-        package = Path(self.env.srcdir, "lib")
+        module = row["of"].rpartition(".")[0]
         self.read(f"lib/ppobook/{module.replace('.', '/')}.py")
-        defaults = {name: text for name, text, *_ in settings_of(package, f"ppobook.{module}", cls)}
+        defaults = {name: text for name, text, *_ in settings_of(f"ppobook.{row['of']}")}
         return "none" if defaults[row["name"]] == "None" else defaults[row["name"]]
 
     def measured(self, row: dict[str, Any]) -> str:
