@@ -72,10 +72,11 @@ setup: $(VENV)/.all
 
 # --- the three uses --------------------------------------------------------------------------------------------
 
+# (Port 0: one that is free. Only this machine can see it.)
 book: $(VENV)/.site
 	$(BIN)/sphinx-build -W --keep-going -q -b html -d _build/doctrees . _build/html
 ifneq ($(SERVE),0)
-	$(BIN)/python tools/serve.py
+	$(BIN)/python -u -m http.server 0 --bind 127.0.0.1 --directory _build/html 2> /dev/null
 endif
 
 editions: $(VENV)/.editions

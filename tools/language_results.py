@@ -18,7 +18,6 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from language_figure import POOLINGS, draw
 from ppobook.evaluation import aggregate
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -27,6 +26,9 @@ sys.path.append(str(RESULTS))  # where the experiments are
 PAGE = ROOT / "reference" / "language_results.md"
 FIGURE = "language_overoptimisation/gold.svg"
 MADE = re.compile(r"^% made: (\w+)\n.*?^% end\n", re.S | re.M)
+POOLINGS = {"last": "last token", "sum": "sum"}  # what a reward model reads
+# A mean curve that ends at a smaller KL has its label below.
+NEAR = 2.0
 # What gold is made of, and what the page calls it.
 PARTS_OF_GOLD = {
     "kind": "kind words",
@@ -39,6 +41,7 @@ PARTS_OF_GOLD = {
 }
 # By how much gold has to fall from its peak to be called fallen.
 FELL = 0.3
+Rows = list[tuple[str, ...]]
 # Of the seeds that part.
 BETAS_BY_SEED = (0.0, 0.1, 0.3)
 
@@ -101,13 +104,19 @@ LEVELS = (0.5, 1, 2, 4, 8, 16)
 
 
 def overoptimisation() -> str:
-    rows = [
-        ("reward of", "β", "peak of gold", "KL there", "gold in the end", "proxy", "held-out judge", "KL")
-    ]
-    rows[0] += ("length", "ended, %", "gold fell, seeds")
-    for (pooling, beta), runs in peaks().groupby(["pooling", "kl_coef"], sort=False):
-        rows.append((POOLINGS[pooling], f"{beta:g}", *_over(runs)))
-    return _markdown(sorted(rows[1:], key=lambda row: row[0]), head=rows[0], left=2)
+    groups = peaks().groupby(["pooling", "kl_coef"], sort=False)
+    rows = [(POOLINGS[pooling], f"{beta:g}", *_over(runs)) for (pooling, beta), runs in groups]
+    return _markdown(f"reward of | β | {OVER}", _by_pooling(rows), left=2)
+
+
+OVER = (
+    "peak of gold | KL there | gold in the end | proxy | held-out judge | KL | length | ended, % | "
+    "gold fell, seeds"
+)
+
+
+def _by_pooling(rows: Rows) -> Rows:
+    return sorted(rows, key=lambda row: row[0])
 
 
 def _over(runs: pd.DataFrame) -> tuple[str, ...]:
@@ -117,103 +126,79 @@ def _over(runs: pd.DataFrame) -> tuple[str, ...]:
 
 
 def controls() -> str:
-    rows = [
-        (
-            "reward of",
-            "control",
-            "peak of gold",
-            "KL there",
-            "gold in the end",
-            "proxy",
-            "held-out judge",
-            "KL",
-        )
-    ]
-    rows[0] += ("length", "ended, %", "gold fell, seeds")
-    names = {"none": "none", "slow": "slower", "ends": "missing ends cost 1"}
+    rows, names = [], {"none": "none", "slow": "slower", "ends": "missing ends cost 1"}
     free = peaks().query("kl_coef == 0").assign(control="none")
     every = pd.concat([free, peaks("language_overoptimisation_controls", "control")])
     for pooling in POOLINGS:
         for control, named in names.items():
             if len(runs := every[(every["pooling"] == pooling) & (every["control"] == control)]):
                 rows.append((POOLINGS[pooling], named, *_over(runs)))
-    return _markdown(rows[1:], head=rows[0], left=2)
+    return _markdown(f"reward of | control | {OVER}", rows, left=2)
 
 
 def same_kl() -> str:
-    found = at_the_same_kl(["gold"])
-    rows = [("reward of", "", *(f"KL {level:g}" for level in LEVELS))]
-    for (pooling, who), some in found.groupby(["pooling", "who"], sort=False):
-        rows.append((POOLINGS[pooling], who, *_at_levels(some, "gold", LEVELS)))
-    return _markdown(sorted(rows[1:], key=lambda row: row[0]), head=rows[0], left=2)
+    groups = at_the_same_kl(["gold"]).groupby(["pooling", "who"], sort=False)
+    rows = [(POOLINGS[pooling], who, *_at_levels(some, LEVELS)) for (pooling, who), some in groups]
+    return _markdown(f"reward of |  | {_levels(LEVELS)}", _by_pooling(rows), left=2)
 
 
-def _at_levels(some: pd.DataFrame, column: str, levels: Iterable[float]) -> list[str]:
-    """Means where all seeds got there; else of how many there would be one."""
-    cells = []
-    for level in levels:
-        values = some.loc[some["at_kl"] == level, column]
-        cells.append(_mean(values) if len(values) == 10 else f"{len(values)} of 10 get there")
-    return cells
+def _levels(levels: Iterable[float]) -> str:
+    return " | ".join(f"KL {level:g}" for level in levels)
+
+
+def _at_levels(some: pd.DataFrame, levels: Iterable[float]) -> list[str]:
+    """Mean gold where all seeds got there; else of how many there would be one."""
+    golds = [some.loc[some["at_kl"] == level, "gold"] for level in levels]
+    return [_mean(gold) if len(gold) == 10 else f"{len(gold)} of 10 get there" for gold in golds]
 
 
 def parts() -> str:
     """Why gold fell: what each of its parts adds to it, at the peak and in the end."""
-    rows = [
-        (
-            "reward of",
-            "β",
-            *(f"{named}: peak, end" for named in PARTS_OF_GOLD.values()),
-            "kind words in the end",
-        )
-    ]
+    rows = []
+    head = " | ".join(f"{named}: peak, end" for named in PARTS_OF_GOLD.values())
     for (pooling, beta), runs in peaks().groupby(["pooling", "kl_coef"], sort=False):
         if beta in BETAS_BY_SEED:
             cells = (
                 f"{runs[f'{part}_at_peak'].mean():.2f}, {runs[part].mean():.2f}" for part in PARTS_OF_GOLD
             )
             rows.append((POOLINGS[pooling], f"{beta:g}", *cells, _mean(runs["kind_words"], 1)))
-    return _markdown(sorted(rows[1:], key=lambda row: row[0]), head=rows[0], left=2)
+    return _markdown(f"reward of | β | {head} | kind words in the end", _by_pooling(rows), left=2)
 
 
 def gauges() -> str:
-    rows = [("reward of", "β", "entropy of a token, nats", "distinct bigrams, %", "length", "ended, %")]
     start = table_of("language_overoptimisation").query("update == 0 and kl_coef == 0 and pooling == 'last'")
-    for named, beta, runs in [
-        ("after SFT", "", start),
-        *(
-            (POOLINGS[pooling], f"{beta:g}", runs)
-            for (pooling, beta), runs in sorted(peaks().groupby(["pooling", "kl_coef"]))
-        ),
-    ]:
+    every, rows = [("after SFT", "", start)], []
+    for (pooling, beta), runs in sorted(peaks().groupby(["pooling", "kl_coef"])):
+        every.append((POOLINGS[pooling], f"{beta:g}", runs))
+    for named, beta, runs in every:
         cells = [_mean(runs["entropy"]), _mean(100 * runs["distinct_2"], 1), _mean(runs["length"], 1)]
         rows.append((named, beta, *cells, _share(runs["ended"])))
-    return _markdown(rows[1:], head=rows[0], left=2)
+    head = "reward of | β | entropy of a token, nats | distinct bigrams, % | length | ended, %"
+    return _markdown(head, rows, left=2)
 
 
 def texts() -> str:
     """Return what the policies of one seed write to one prompt."""
     found = json.loads((RESULTS / "language_overoptimisation" / "texts.json").read_text(encoding="utf-8"))
-    first = found[0]["prompt"]
-    rows = [("reward of", "β", "text", "proxy", "gold")]
+    rows = []
     for one in found:
-        if one["prompt"] == first:
+        if one["prompt"] == found[0]["prompt"]:
             beta = "SFT" if one["kl_coef"] is None else f"{one['kl_coef']:g}"
             text = one["text"].replace("<eos>", "").strip() + (" ■" if "<eos>" in one["text"] else " …")
             rows.append((POOLINGS[one["pooling"]], beta, text, f"{one['proxy']:.1f}", f"{one['gold']:.1f}"))
-    return _markdown(sorted(rows[1:], key=lambda row: row[0]), head=rows[0], left=3)
+    return _markdown("reward of | β | text | proxy | gold", _by_pooling(rows), left=3)
 
 
 def seed_by_seed() -> str:
     found = peaks().query("pooling == 'sum'")
     ladder = _ladders()["sum", False].sub(_ladders()["sum", False][0], axis=0)
-    rungs = (1, 3, 6)
-    rows = [("seed", *(f"reward, {k} kind" for k in rungs), *(f"β {beta:g}" for beta in BETAS_BY_SEED))]
+    rungs, rows = (1, 3, 6), []
+    head = ["seed", *(f"reward, {k} kind" for k in rungs), *(f"β {beta:g}" for beta in BETAS_BY_SEED)]
     for seed, rewards in ladder.iterrows():
         of_seed = found[found["seed"] == seed].set_index("kl_coef")
         ends = (f"{of_seed.peak[beta]:.2f} → {of_seed.gold[beta]:.2f}" for beta in BETAS_BY_SEED)
         rows.append((str(seed), *(f"{rewards[k]:.2f}" for k in rungs), *ends))
-    return _markdown(rows[1:], head=rows[0], left=1)
+    return _markdown(" | ".join(head), rows, left=1)
 
 
 def _ladders() -> dict[tuple[str, bool], pd.DataFrame]:
@@ -225,77 +210,49 @@ def _ladders() -> dict[tuple[str, bool], pd.DataFrame]:
 def ladder() -> str:
     found = _ladders()
     gold = table_of("language_ladder").groupby("kind")["gold"].mean()
-    rows = [("kind words", "gold", *POOLINGS.values())]
-    for kind in gold.index:
-        rows.append((str(kind), f"{gold[kind]:.2f}", *(_mean(found[name, False][kind]) for name in POOLINGS)))
-    return _markdown(rows[1:], head=rows[0], left=0)
+    rows = [
+        (str(kind), f"{gold[kind]:.2f}", *(_mean(found[name, False][kind]) for name in POOLINGS))
+        for kind in gold.index
+    ]
+    return _markdown(" | ".join(["kind words", "gold", *POOLINGS.values()]), rows, left=0)
 
 
 def judges() -> str:
     """Return what the usual reward models are as a whole."""
-    rows = [("reward of", "learned from", "standard deviation as learned", "accuracy, true order, %")]
-    rows[0] += ("sides with the other, %", "calibration error, points")
+    head = "reward of | learned from | standard deviation as learned | accuracy, true order, %"
+    head += " | sides with the other, % | calibration error, points"
+    rows = []
     every = table_of("language_ladder").query("kind == 0")
     for (held_out, pooling), some in every.groupby(["held_out", "pooling"]):
-        cells = [_mean(some["scale"]), _mean(100 * some["accuracy"], 1), _mean(100 * some["agreement"], 1)]
-        rows.append(
-            (
-                POOLINGS[pooling],
-                "other pairs (held out)" if held_out else "its 3,000 pairs",
-                *cells,
-                _mean(100 * some["calibration_error"], 1),
-            )
-        )
-    return _markdown(rows[1:], head=rows[0], left=2)
+        cells = [_mean(100 * some[name], 1) for name in ("accuracy", "agreement", "calibration_error")]
+        pairs = "other pairs (held out)" if held_out else "its 3,000 pairs"
+        rows.append((POOLINGS[pooling], pairs, _mean(some["scale"]), *cells))
+    return _markdown(head, rows, left=2)
 
 
 def best_of_n() -> str:
-    every = table_of("language_best_of_n")
-    rows = [
-        (
-            "n",
-            "KL",
-            "bound",
-            "proxy, last",
-            "gold, by last",
-            "KL",
-            "proxy, sum",
-            "gold, by sum",
-            "gold, by gold",
-        )
-    ]
-    for n, some in every.groupby("n"):
+    head = "n | KL | bound | proxy, last | gold, by last | KL | proxy, sum | gold, by sum | gold, by gold"
+    rows = []
+    for n, some in table_of("language_best_of_n").groupby("n"):
         last, total, gold = (some[some["chosen_by"] == by] for by in ("last", "sum", "gold"))
         cells = []
         for by in (last, total):
             cells += [f"{by['kl'].mean():.2f}", _mean(by["proxy"]), _mean(by["gold"])]
         cells.insert(1, f"{last['kl_bound'].iloc[0]:.2f}")
         rows.append((str(n), *cells, _mean(gold["gold"])))
-    return _markdown(rows[1:], head=rows[0], left=0)
+    return _markdown(head, rows, left=0)
 
 
 def methods() -> str:
     every = table_of("language_methods")
-    rows = [
-        (
-            "gradient steps a batch",
-            "",
-            "β",
-            "learning rate",
-            "gold",
-            "proxy",
-            "held-out judge",
-            "KL",
-            "length",
-        )
-    ]
-    rows[0] += ("ended, %", "CPU s")
+    head = "gradient steps a batch |  | β | learning rate | gold | proxy | held-out judge | KL | length"
+    rows = []
     last = every.groupby(["steps", "method", "seed"], sort=False).tail(1)
     for (steps, method, beta, lr), some in last.groupby(["steps", "method", "beta", "lr"], sort=False):
         cells = [_mean(some[name]) for name in ("gold", "proxy", "held_out", "kl")]
         cells += [_mean(some["length"], 1), _share(some["ended"]), _mean(some["cpu"], 1)]
         rows.append((str(steps), str(method), f"{beta:g}", _rate(lr), *cells))
-    return _markdown(rows[1:], head=rows[0], left=2)
+    return _markdown(f"{head} | ended, % | CPU s", rows, left=2)
 
 
 def methods_same_kl() -> str:
@@ -305,7 +262,7 @@ def methods_same_kl() -> str:
     every = table_of("language_methods")
     by = ["steps", "method", "seed"]
     found = at_kl(every, by, levels, ["gold", "update"])
-    rows = [("gradient steps a batch", "", *(f"KL {level:g}" for level in levels), "in the end: KL", "gold")]
+    rows = []
     last = every.groupby(by, sort=False).tail(1).groupby(["steps", "method"])
     for (steps, method), some in found.groupby(["steps", "method"], sort=False):
         run = every.query("steps == @steps and method == @method")
@@ -314,37 +271,28 @@ def methods_same_kl() -> str:
             "before the first look"
             if some.loc[some["at_kl"] == level, "update"].mean() < first_look
             else cell
-            for level, cell in zip(levels, _at_levels(some, "gold", levels), strict=True)
+            for level, cell in zip(levels, _at_levels(some, levels), strict=True)
         ]
         end = last.get_group((steps, method))
         rows.append((str(steps), str(method), *cells, _mean(end["kl"], 1), _mean(end["gold"])))
-    return _markdown(rows[1:], head=rows[0], left=2)
+    return _markdown(f"gradient steps a batch |  | {_levels(levels)} | in the end: KL | gold", rows, left=2)
 
 
 def pairs_of_methods() -> str:
     """Differences of gold in the end, seed by seed."""
     every = table_of("language_methods").groupby(["steps", "method", "seed"], sort=False).tail(1)
     gold = every.pivot(index="seed", columns=["steps", "method"], values="gold")
-    rows = [("", *(f"{steps} a batch" for steps in sorted(every["steps"].unique())))]
-    for one, other in (
-        ("PPO", "GRPO"),
-        ("PPO", "RLOO"),
-        ("GRPO", "RLOO"),
-        ("online DPO", "DPO"),
-        ("PPO", "online DPO"),
-    ):
-        cells = []
-        for steps in sorted(every["steps"].unique()):
-            apart = gold[steps, one] - gold[steps, other]
-            cells.append(_apart(apart))
-        rows.append((f"{one} less {other}", *cells))
-    return _markdown(rows[1:], head=rows[0], left=1)
+    batches, rows = sorted(every["steps"].unique()), []
+    pairs = [("PPO", "GRPO"), ("PPO", "RLOO"), ("GRPO", "RLOO"), ("online DPO", "DPO"), ("PPO", "online DPO")]
+    for one, other in pairs:
+        apart = (_apart(gold[steps, one] - gold[steps, other]) for steps in batches)
+        rows.append((f"{one} less {other}", *apart))
+    return _markdown(" | ".join(["", *(f"{steps} a batch" for steps in batches)]), rows, left=1)
 
 
 def rates() -> str:
     tried = table_of("language_settle")
-    columns = sorted(tried["lr"].unique())
-    rows = [("gradient steps a batch", "", "β", *(_rate(lr) for lr in columns))]
+    columns, rows = sorted(tried["lr"].unique()), []
     for (steps, method), some in tried.groupby(["steps", "method"], sort=False):
         means = some.groupby(["beta", "lr"])["gold"].mean().unstack()
         for beta, golds in means.iterrows():
@@ -352,13 +300,13 @@ def rates() -> str:
             best = means.max(axis=None)
             cells = ("" if np.isnan(x) else f"**{x:.2f}**" if x == best else f"{x:.2f}" for x in shown)
             rows.append((str(steps), str(method), f"{beta:g}", *cells))
-    return _markdown(rows[1:], head=rows[0], left=3)
+    return _markdown(" | ".join(["gradient steps a batch", "", "β", *map(_rate, columns)]), rows, left=3)
 
 
 def chain() -> str:
     every = table_of("language_chain")
     titles = {"sft": "SFT", "reward": "reward model", "ppo": "PPO"}
-    rows = [("", "CPU s", "gold after it", "KL to SFT", "length", "ended, %")]
+    rows = []
     for stage, some in every.groupby("stage", sort=False):
         known = some["gold"].notna().all()
         cells = [_mean(some[name]) if known else "" for name in ("gold", "kl", "length")]
@@ -366,7 +314,7 @@ def chain() -> str:
         rows.append((titles[stage], _mean(some["cpu"], 1), *cells, ended))
     total = every.groupby("seed")["cpu"].sum()
     rows.append(("together", _mean(total, 1), "", "", "", ""))
-    return _markdown(rows[1:], head=rows[0], left=1)
+    return _markdown(" | CPU s | gold after it | KL to SFT | length | ended, %", rows, left=1)
 
 
 def machine() -> str:
@@ -408,9 +356,7 @@ def penalty_or_speed() -> str:
                 apart = (found.loc[key] - free).dropna() if key in found.index else []
                 cells.append(_apart(apart) if len(apart) == 10 else f"{len(apart)} of 10 get there")
             rows.append((named, who, *cells))
-    return _markdown(
-        rows, head=("reward of", "less PPO, β 0", *(f"KL {level:g}" for level in levels)), left=2
-    )
+    return _markdown(f"reward of | less PPO, β 0 | {_levels(levels)}", rows, left=2)
 
 
 def _apart(numbers: pd.Series) -> str:
@@ -478,6 +424,60 @@ def figure() -> str:
     return f":::{{image}} ../results/{FIGURE}\n:alt: {alt}\n:::"
 
 
+# ---------------------------------------------------------------------------------------------- the figure
+
+
+def draw(curves: pd.DataFrame, best: pd.DataFrame, target: Path) -> None:
+    """Draw gold and proxy against KL, of PPO's runs and of best of n, into a file."""
+    import matplotlib
+
+    matplotlib.use("Agg")
+    import matplotlib.pyplot as plt
+
+    from ppobook.teaching import style
+
+    panels = [(name, pooling) for name in ("gold", "proxy") for pooling in POOLINGS]
+    with plt.rc_context(style.settings()):
+        drawn, axes = plt.subplots(4, 1, figsize=(style.WIDTH, 12.0), sharex=True)
+        for ax, (name, pooling) in zip(axes, panels, strict=True):
+            mine = curves[curves["pooling"] == pooling]
+            for _, run in mine.groupby(["kl_coef", "seed"]):
+                ax.plot(run["kl"].clip(lower=0), run[name], color=style.colour("ppo"), lw=0.6, alpha=0.3)
+            for beta, runs in mine.groupby("kl_coef"):
+                mean = runs.groupby("update")[["kl", name]].mean()
+                ax.plot(mean["kl"], mean[name], color=style.colour("ppo"))
+                _label(ax, f"β {beta:g}", mean.iloc[-1], style.colour("ppo", "text"))
+            drawing = best[best["chosen_by"] == pooling].groupby("n")[["kl", name]].mean()
+            ax.plot(drawing["kl"], drawing[name], color=style.colour("truth"), marker=".")
+            _label(ax, "best of n", drawing.iloc[-1], style.colour("truth", "text"), up=12)
+            ax.set(title=f"{name}, reward of the {POOLINGS[pooling]}", ylabel=name)
+        for one, other in ((0, 1), (2, 3)):
+            low, high = zip(*(axes[k].get_ylim() for k in (one, other)), strict=True)
+            for k in (one, other):
+                axes[k].set_ylim(min(low), max(high) + 0.5)
+        top = curves["kl"].max()
+        axes[-1].set_xscale("function", functions=(np.sqrt, np.square))
+        axes[-1].set_xticks([k * k for k in range(0, int(top**0.5) + 1, 1 if top < 130 else 2)])
+        axes[-1].set(xlabel="KL to the reference, nats", xlim=(0, 1.1 * top))
+        drawn.savefig(target, metadata={"Date": None, "Creator": None})
+        plt.close(drawn)
+
+
+def _label(ax: Any, text: str, end: pd.Series, colour: str, up: float = 0) -> None:
+    """Return what a curve is, where it ends; below its end where that is near the others."""
+    beside = (6, up) if up or end.iloc[0] > NEAR else (4, -14)
+    ax.annotate(
+        text,
+        tuple(end),
+        xytext=beside,
+        textcoords="offset points",
+        color=colour,
+        va="center",
+        fontsize=11,
+        bbox={"facecolor": "white", "edgecolor": "none", "pad": 1, "alpha": 0.8},
+    )
+
+
 # ------------------------------------------------------------------------------------------------ the page
 
 
@@ -500,38 +500,36 @@ def _rate(lr: float) -> str:
     return f"{lr:g}" if lr >= 1e-4 else f"{lr:.0e}"
 
 
-def _markdown(rows: list[tuple[str, ...]], *, head: tuple[str, ...], left: int) -> str:
+def _markdown(head: str, rows: Rows, *, left: int) -> str:
     """A table; all columns but the first few are aligned to the right."""
-    rule = tuple(":---" if i < left else "---:" for i in range(len(head)))
-    return "\n".join("| " + " | ".join(row) + " |" for row in [head, rule, *rows])
+    rule = [":---" if i < left else "---:" for i in range(head.count(" | ") + 1)]
+    return "\n".join(f"| {line} |" for line in [head, *map(" | ".join, [rule, *rows])])
 
 
-PARTS: dict[str, Callable[[], str]] = {
-    part.__name__: part
-    for part in (
-        machine,
-        figure,
-        overoptimisation,
-        peak_or_no_peak,
-        same_kl,
-        penalty_or_speed,
-        controls,
-        parts,
-        gauges,
-        texts,
-        seed_by_seed,
-        ladder_and_fall,
-        ladder,
-        judges,
-        best_of_n,
-        best_against_trained,
-        methods,
-        methods_same_kl,
-        pairs_of_methods,
-        rates,
-        chain,
-    )
-}
+MAKERS = (
+    machine,
+    figure,
+    overoptimisation,
+    peak_or_no_peak,
+    same_kl,
+    penalty_or_speed,
+    controls,
+    parts,
+    gauges,
+    texts,
+    seed_by_seed,
+    ladder_and_fall,
+    ladder,
+    judges,
+    best_of_n,
+    best_against_trained,
+    methods,
+    methods_same_kl,
+    pairs_of_methods,
+    rates,
+    chain,
+)
+PARTS: dict[str, Callable[[], str]] = {maker.__name__: maker for maker in MAKERS}
 
 
 def made(text: str) -> str:

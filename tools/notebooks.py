@@ -1,10 +1,10 @@
 """Make the notebooks from their text: one way, executed, the same bytes twice.
 
-    python tools/notebooks.py [NAME…] [--force] [--twice]
+    python tools/notebooks.py [NAME…] [--force]
 
-NAME is a number (01), a file's name (01_vanilla_policy_gradient) or a path; without one, every notebook is
-made. `chapters/NN_name.md` gives `chapters/NN_name.ipynb`; `exercises/masters/NN_name.md` gives the executed
-master beside it, and `exercises/NN_name.ipynb`, which a reader opens; `desk/name.md` gives `desk/name.ipynb`,
+NAME is a number (01), a file's name or a path, of a chapter with its exercises; without one, all are made.
+`chapters/NN_name.md` gives `chapters/NN_name.ipynb`; `exercises/masters/NN_name.md` gives the executed master
+beside it, and `exercises/NN_name.ipynb`, which a reader opens; `desk/name.md` gives `desk/name.ipynb`,
 executed too, but without outputs, since each reader sees something else in it.
 
 A notebook is executed from top to bottom in a fresh kernel and a temporary folder, and then written in one
@@ -60,13 +60,8 @@ def _keep_outputs(target: Target, wanted: Notebook) -> Notebook | None:
     return wanted
 
 
-def build(target: Target, *, force: bool = False, twice: bool = False) -> str:
-    """Make one notebook; return what was done, in words.
-
-    Parameters
-    ----------
-    force : execute even where the stored outputs still stand.
-    twice : execute two times, and refuse outputs that differ.
+def build(target: Target, *, force: bool = False) -> str:
+    """Make one notebook; return what was done, in words. `force` executes it where the outputs still stand.
 
     Raises
     ------
@@ -74,7 +69,7 @@ def build(target: Target, *, force: bool = False, twice: bool = False) -> str:
         It can't be made; the stored notebook is as it was.
     """
     wanted = draft(target)
-    ready = None if force or twice else _keep_outputs(target, wanted)
+    ready = None if force else _keep_outputs(target, wanted)
     if ready is not None:
         _refuse(ready, target)
         if serialised(ready) == target.notebook.read_bytes():
@@ -82,8 +77,6 @@ def build(target: Target, *, force: bool = False, twice: bool = False) -> str:
         write(ready, target.notebook)
         return "new text, outputs kept"
     ran = _run(wanted, target)
-    if twice:
-        _compare(ran.notebook, _run(wanted, target).notebook)
     _refuse(ran.notebook, target)
     write(ran.notebook, target.notebook)
     return _cost(ran, target)
@@ -112,31 +105,13 @@ def _refuse(notebook: Notebook, target: Target) -> None:
         raise BuildError("\n".join(said))
 
 
-def _compare(first: Notebook, second: Notebook) -> None:
-    differ = [
-        index + 1
-        for index, (one, other) in enumerate(zip(first["cells"], second["cells"], strict=True))
-        if one.get("outputs") != other.get("outputs")
-    ]
-    if differ:
-        raise BuildError(
-            f"executed twice, it gave two different outputs in cell {', '.join(map(str, differ))}."
-        )
-
-
 def _cost(ran: Ran, target: Target) -> str:
     size = len(serialised(ran.notebook)) / 1000
     said = f"{size:.0f} kB, executed in {ran.seconds:.0f} s, {ran.cpu:.0f} s of CPU"
     facts = promises(target)
     if target.kind == "chapter" and facts is not None:
         promised = 60 * facts["minutes"]["compute"]
-        if ran.cpu > promised:
-            said += (
-                f"\n    LONGER than book.yml promises ({promised:.0f} s): record what takes long under "
-                "results/, or promise more."
-            )
-        else:
-            said += f" of the {promised:.0f} s that book.yml promises"
+        said += f" of the {promised:.0f} s that book.yml promises" + ": LONGER" * (ran.cpu > promised)
     return said
 
 
@@ -145,9 +120,6 @@ def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="notebooks", description="Make the notebooks from their text.")
     parser.add_argument("names", nargs="*", metavar="NAME", help="01, 01_name or a path; all, if left out")
     parser.add_argument("--force", action="store_true", help="execute, even where the outputs still stand")
-    parser.add_argument(
-        "--twice", action="store_true", help="execute two times, and refuse outputs that differ"
-    )
     options = parser.parse_args(arguments)
     try:
         wanted = chosen(options.names)
@@ -158,7 +130,7 @@ def main(arguments: list[str] | None = None) -> int:
     for target in wanted:
         print(f"{target}: ", end="", flush=True)
         try:
-            print(build(target, force=options.force, twice=options.twice))
+            print(build(target, force=options.force))
         except KeyboardInterrupt:
             print("stopped; the stored notebook is as it was")
             return 130

@@ -19,71 +19,18 @@ from ppobook.teaching import style
 OUT = Path(__file__).resolve().parents[1] / "_static"
 
 # Chapter, name, colour, the formula in pieces, and what is new. A piece that begins with "+" is new.
-STOPS = [
-    (
-        "1",
-        "REINFORCE",
-        "vanilla",
-        ["+$\\nabla\\log\\pi(a|s)$", "+$\\;G$"],
-        "push each action by the return that followed",
-    ),
-    (
-        "1",
-        "Baseline",
-        "vanilla",
-        ["$\\nabla\\log\\pi(a|s)\\;$", "$(G$", "+$-\\,V(s)$", "$)$"],
-        "subtract what was expected",
-    ),
-    (
-        "2",
-        "TRPO",
-        "trpo",
-        ["+$r$", "$\\,A$", "+$,\\;\\;\\mathrm{KL}\\leq\\delta$"],
-        "use a batch again, within a limit on the KL",
-    ),
-    (
-        "3",
-        "PPO",
-        "ppo",
-        ["+$\\min($", "$r\\,A$", "+$,\\;\\mathrm{clip}(r)\\,A)$"],
-        "many small steps a batch; a clip for the limit",
-    ),
-    (
-        "4",
-        "GAE",
-        "ppo",
-        ["$A=$", "+$\\sum(\\gamma\\lambda)^{l}\\,\\delta_{t+l}$"],
-        "some rewards, then the critic, mixed by λ",
-    ),
-    (
-        "5",
-        "The whole of PPO",
-        "ppo",
-        ["$-L^{\\mathrm{clip}}$", "+$+\\,c_v L^V-\\,c_e H$"],
-        "one loss: policy, critic, entropy",
-    ),
-    (
-        "7",
-        "RLHF",
-        "ppo",
-        ["+$R_\\phi-\\beta\\,\\log(\\pi/\\pi_{\\mathrm{ref}})$"],
-        "a learned reward, and a KL to a reference",
-    ),
-    (
-        "8",
-        "GRPO",
-        "grpo",
-        ["$A=($", "$R-$", "+$\\mathrm{mean}$", "$)/$", "+$\\mathrm{std}$"],
-        "a group's mean takes the critic's place",
-    ),
-    (
-        "9",
-        "DPO",
-        "dpo",
-        ["+$-\\log\\sigma(\\beta\\,\\Delta\\log(\\pi/\\pi_{\\mathrm{ref}}))$"],
-        "no reward model: pairs straight into a loss",
-    ),
-]
+TABLE = r"""
+1 ; REINFORCE ; vanilla ; +$\nabla\log\pi(a|s)$ & +$\;G$ ; push each action by the return that followed
+1 ; Baseline ; vanilla ; $\nabla\log\pi(a|s)\;$ & $(G$ & +$-\,V(s)$ & $)$ ; subtract what was expected
+2 ; TRPO ; trpo ; +$r$ & $\,A$ & +$,\;\;\mathrm{KL}\leq\delta$ ; use a batch again, within a limit on the KL
+3 ; PPO ; ppo ; +$\min($ & $r\,A$ & +$,\;\mathrm{clip}(r)\,A)$ ; many small steps a batch; a clip for the limit
+4 ; GAE ; ppo ; $A=$ & +$\sum(\gamma\lambda)^{l}\,\delta_{t+l}$ ; some rewards, then the critic, mixed by λ
+5 ; The whole of PPO ; ppo ; $-L^{\mathrm{clip}}$ & +$+\,c_v L^V-\,c_e H$ ; one loss: policy, critic, entropy
+7 ; RLHF ; ppo ; +$R_\phi-\beta\,\log(\pi/\pi_{\mathrm{ref}})$ ; a learned reward, and a KL to a reference
+8 ; GRPO ; grpo ; $A=($ & $R-$ & +$\mathrm{mean}$ & $)/$ & +$\mathrm{std}$ ; a group's mean takes the critic's place
+9 ; DPO ; dpo ; +$-\log\sigma(\beta\,\Delta\log(\pi/\pi_{\mathrm{ref}}))$ ; no reward model: pairs straight into a loss
+"""  # noqa: E501
+STOPS = [line.split(" ; ") for line in TABLE.strip().splitlines()]
 
 
 def letters(name: str, ground: str) -> str:
@@ -109,7 +56,7 @@ def draw_road(ax: Axes, ground: str) -> None:
         ax.text(0.11, at - 0.06, name, va="bottom", **heading)
         ax.text(0.11, at + 0.06, new, color=muted if ground == "light" else ink, fontsize=13, va="top")
         parts = []
-        for piece in pieces:
+        for piece in pieces.split(" & "):
             hues = {"color": letters(colour, ground) if piece.startswith("+") else ink}
             parts.append(TextArea(piece.removeprefix("+"), textprops={"fontsize": 15.5, **hues}))
         row = HPacker(children=parts, align="baseline", pad=0, sep=1)

@@ -1,4 +1,4 @@
-r"""The book's cards as a package for Anki, which genanki writes.
+"""The book's cards as a package for Anki, which genanki writes.
 
 Anki recognizes a note by its `guid`, and a kind of note and a deck by their numbers. All of these come from
 names that stay, so importing a newer package updates the cards and keeps what a reader has learned. Anki
@@ -28,19 +28,7 @@ STYLE: Final = """\
 
 @dataclass(frozen=True)
 class Note:
-    r"""A card for Anki.
-
-    Attributes
-    ----------
-    name : str
-        The card's permanent name.
-    deck : str
-        Its deck, below other decks as in "Book::Chapter".
-    front, back, where : str
-        HTML, with mathematics between \( and \).
-    tags : tuple of str
-        Words without a space.
-    """
+    """A card for Anki: its deck as in "Book::Chapter", its sides and its place as HTML."""
 
     name: str
     deck: str

@@ -2,7 +2,6 @@
 
 - `{cards} desk` is where cards are studied, `{cards} themes` the cards that belong together, `{cards} decks`
   every deck. All are read from the decks, so a card that changes there changes here.
-- On the site each card is folded; in other formats its answer stands below its question.
 - The build writes the same cards as a package for Anki beside the page.
 - Above the cards of a chapter stands a link to that page.
 """
@@ -11,72 +10,58 @@ from __future__ import annotations
 
 import html
 import os
-import re
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
 
+import yaml
 from docutils import nodes
 from sphinx import addnodes
 from sphinx.application import Sphinx
 from sphinx.config import Config
-from sphinx.transforms.post_transforms import SphinxPostTransform
 from sphinx.util.docutils import SphinxDirective
 
 import site_anki
-import site_card_names as names
 from ppobook.teaching import decks
+from ppobook.teaching.decks import Card
 
+FOLDER: Final = Path("reference", "cards")
+#: The deck of cards that stand at no chapter's end.
+ACROSS: Final = "across"
 PAGE: Final = "reference/cards"
 PACKAGE: Final = "steps-you-can-trust.apkg"
 #: Days until a card comes again, by its box.
 INTERVALS: Final = (1, 3, 7, 16, 35, 80)
 
 
-# --- a card's words -----------------------------------------------------------------------------------------
+Themes = dict[str, dict[str, Any]]
 
 
-def paragraphs(text: str) -> list[str]:
-    """The paragraphs of a card's side."""
-    return [part.strip() for part in re.split(r"\n\s*\n", text) if part.strip()]
+# --- the cards ----------------------------------------------------------------------------------------------
 
 
-def pieces(text: str) -> Iterator[tuple[str, str]]:
-    """A paragraph in pieces: each one's kind (text, math, code, strong, em) and what is in it."""
-    at = 0
-    for found in decks._PIECES.finditer(text):
-        yield "text", text[at : found.start()]
-        yield str(found.lastgroup), found[found.lastgroup or 0]
-        at = found.end()
-    yield "text", text[at:]
+def all_cards(root: Path) -> dict[str, tuple[str, Card]]:
+    """Return each card with its deck, by name: the chapters' in the order of the book, then those across."""
+    found = {name: decks.cards(name).cards for name in decks.names()}
+    found[ACROSS] = decks.read(root / FOLDER / f"{ACROSS}.yml")
+    return {card.name: (deck, card) for deck, cards in found.items() for card in cards}
 
 
-def as_nodes(text: str) -> list[nodes.Node]:
-    """A paragraph for Sphinx."""
-    made: list[nodes.Node] = []
-    for kind, inner in pieces(text):
-        if kind == "math":
-            made.append(nodes.math("", inner[2:-2].strip()))
-        elif kind == "code":
-            made.append(nodes.literal("", inner))
-        elif kind in ("strong", "em"):
-            made.append((nodes.strong if kind == "strong" else nodes.emphasis)("", "", *as_nodes(inner)))
-        elif inner:
-            made.append(nodes.Text(inner))
-    return made
+def read_themes(root: Path, cards: dict[str, tuple[str, Card]]) -> Themes:
+    """Return what themes.yml says: of each theme its title, and for each of its lines the names of its cards.
+
+    A theme that gives a tag in place of cards has one line, without words: all cards with this tag.
+    """
+    found: Themes = yaml.safe_load((root / FOLDER / "themes.yml").read_text(encoding="utf-8"))
+    for theme in found.values():
+        if "tag" in theme:
+            theme["cards"] = {"": [name for name, (_, card) in cards.items() if card.tag == theme["tag"]]}
+    return found
 
 
-def as_html(text: str) -> str:
-    r"""A paragraph for Anki, with its mathematics between \( and \)."""
-    made = []
-    for kind, inner in pieces(text):
-        if kind in ("strong", "em"):
-            made.append(f"<{kind}>{as_html(inner)}</{kind}>")
-        else:
-            plain = html.escape(inner, quote=False)
-            made.append(f"<code>{plain}</code>" if kind == "code" else plain)
-    return "".join(made)
+def themes_of(name: str, themes: Themes) -> list[str]:
+    """Return the themes that a card belongs to."""
+    return [key for key, theme in themes.items() if any(name in own for own in theme["cards"].values())]
 
 
 # --- the page -----------------------------------------------------------------------------------------------
@@ -96,108 +81,66 @@ class Cards(SphinxDirective):
     def run(self) -> list[nodes.Node]:
         """The part of the page that was asked for."""
         root = Path(self.env.srcdir)
-        for path in [*(root / names.FOLDER).glob("*.yml"), *Path(decks.__file__).parent.glob("cards/*.yml")]:
+        for path in [*(root / FOLDER).glob("*.yml"), *Path(decks.__file__).parent.glob("cards/*.yml")]:
             self.env.note_dependency(str(path))
-        try:
-            cards = names.named_cards(root)
-            themes = names.themes(root, cards)
-            self.tags = names.tags(root)
-        except ValueError as error:
-            raise self.error(str(error)) from None
-        makers = {"desk": self.desk, "themes": self.themes, "decks": self.decks}
-        if self.arguments[0] not in makers:
-            raise self.error(f"cards must be one of {', '.join(makers)}, got {self.arguments[0]}")
-        return makers[self.arguments[0]](cards, themes)
+        self.cards = all_cards(root)
+        self.of_themes = read_themes(root, self.cards)
+        self.tags = yaml.safe_load((root / FOLDER / "tags.yml").read_text(encoding="utf-8"))
+        return {"desk": self.desk, "themes": self.themes, "decks": self.decks}[self.arguments[0]]()
 
-    def desk(self, cards: list[names.Named], themes: dict[str, dict[str, Any]]) -> list[nodes.Node]:
+    def desk(self) -> list[nodes.Node]:
         """An empty box, which becomes the desk where there is a browser."""
-        groups = [("Themes", [(f"theme {key}", theme["title"]) for key, theme in themes.items()])]
-        for deck in dict.fromkeys(named.deck for named in cards):
-            tags = dict.fromkeys(named.card.tag for named in cards if named.deck == deck)
+        groups = [("Themes", [(f"theme {key}", theme["title"]) for key, theme in self.of_themes.items()])]
+        for deck in dict.fromkeys(deck for deck, _ in self.cards.values()):
+            tags = dict.fromkeys(card.tag for own, card in self.cards.values() if own == deck)
             title = title_of(self.config, deck)
             own = [(f"tag {deck} {tag}", self.tags[tag]) for tag in tags]
             groups.append((title, [(f"deck {deck}", f"{title}: all"), *own]))
-        return [nodes.container(classes=["card-desk"], groups=groups)]
+        return [raw(desk(groups))]
 
-    def themes(self, cards: list[names.Named], themes: dict[str, dict[str, Any]]) -> list[nodes.Node]:
+    def themes(self) -> list[nodes.Node]:
         """Each theme with its lines, and links to their cards."""
-        fronts = {named.name: named.card.front for named in cards}
         made: list[nodes.Node] = []
-        for key, theme in themes.items():
+        for key, theme in self.of_themes.items():
             section = nodes.section("", nodes.title("", theme["title"]), ids=[f"cards-{key}"])
             for line, own in theme["cards"].items():
                 if line:
                     section += nodes.paragraph("", line, classes=["card-theme"])
-                links = nodes.bullet_list(classes=["simple"])
-                for name in own:
-                    link = nodes.reference(
-                        "", "", *as_nodes(fronts[name]), refid=f"card-{name}", internal=True
-                    )
-                    links += nodes.list_item("", nodes.paragraph("", "", link))
-                section += links
+                links = (
+                    f'<li><p><a class="reference internal" href="#card-{name}">'
+                    f"{decks.inline(self.cards[name][1].front)}</a></p></li>\n"
+                    for name in own
+                )
+                section += raw(f'<ul class="simple">\n{"".join(links)}</ul>')
             made.append(section)
         return made
 
-    def decks(self, cards: list[names.Named], themes: dict[str, dict[str, Any]]) -> list[nodes.Node]:
+    def decks(self) -> list[nodes.Node]:
         """A section for each deck."""
         sections: dict[str, nodes.section] = {}
-        for named in cards:
-            if named.deck not in sections:
-                title = nodes.title("", title_of(self.config, named.deck))
-                sections[named.deck] = nodes.section("", title, ids=[f"cards-{named.deck.partition('_')[0]}"])
-            sections[named.deck] += self.card(named, names.themes_of(named, themes))
+        for deck, card in self.cards.values():
+            if deck not in sections:
+                title = nodes.title("", title_of(self.config, deck))
+                sections[deck] = nodes.section("", title, ids=[f"cards-{deck.partition('_')[0]}"])
+            sections[deck] += self.card(deck, card)
         return list(sections.values())
 
-    def card(self, named: names.Named, themes: list[str]) -> nodes.container:
+    def card(self, deck: str, card: Card) -> nodes.container:
         """A question, its answer, and where the book explains it."""
-        card = named.card
-        keys = [f"deck {named.deck}", f"tag {named.deck} {card.tag}", *(f"theme {key}" for key in themes)]
+        themes = themes_of(card.name, self.of_themes)
+        keys = [f"deck {deck}", f"tag {deck} {card.tag}", *(f"theme {key}" for key in themes)]
         where = addnodes.pending_xref(
             "", nodes.inline("", card.section), refdomain="std", reftype="ref", reftarget=card.section,
             refexplicit=False, refwarn=True, refdoc=self.env.docname,
         )  # fmt: skip
-        tag = nodes.Text(f"{self.tags[card.tag]} · ")
-        return nodes.container(
-            "",
-            nodes.paragraph("", "", *as_nodes(" ".join(card.front.split())), classes=["question"]),
-            *(nodes.paragraph("", "", *as_nodes(part)) for part in paragraphs(card.back)),
-            nodes.paragraph("", "", tag, where, classes=["where"]),
-            classes=["flash-card"],
-            ids=[f"card-{named.name}"],
-            keys=keys,
+        opening = (
+            f'<details id="card-{card.name}" class="card-fold" data-keys="{html.escape("|".join(keys))}">'
+            f'<summary><span class="question">{decks.inline(card.front)}</span></summary>'
+            f'<div class="answer">{decks._paragraphs(card.back)}'
         )
-
-
-# --- on the site --------------------------------------------------------------------------------------------
-
-
-class ForBrowsers(SphinxPostTransform):
-    """Fold the cards, and lay the desk."""
-
-    default_priority = 900  # after references have become links
-    builders = ("html", "dirhtml")
-
-    def run(self, **_: Any) -> None:
-        """Put HTML around what the directive made."""
-        for box in list(self.document.findall(nodes.container)):
-            if "flash-card" in box["classes"]:
-                fold(box)
-            elif "card-desk" in box["classes"]:
-                box.parent.replace(box, raw(desk(box["groups"])))  # less its class, which the desk has
-
-
-def fold(card: nodes.container) -> None:
-    """Make a `details` element of a card."""
-    question, *answer = card.children
-    keys = html.escape("|".join(card["keys"]))
-    card.children = [
-        raw(f'<details id="{card["ids"][0]}" class="card-fold" data-keys="{keys}"><summary>'),
-        nodes.inline("", "", *question.children, classes=["question"]),
-        raw('</summary><div class="answer">'),
-        *answer,
-        raw("</div></details>"),
-    ]
-    card["ids"] = []
+        tag = nodes.Text(f"{self.tags[card.tag]} · ")
+        place = nodes.paragraph("", "", tag, where, classes=["where"])
+        return nodes.container("", raw(opening), place, raw("</div></details>"), classes=["flash-card"])
 
 
 def raw(text: str) -> nodes.raw:
@@ -246,13 +189,9 @@ DESK: Final = f"""
 """
 
 
-def add_script(app: Sphinx, pagename: str, _template: str, context: dict[str, Any], _doctree: object) -> None:
-    """Give the page of cards its script, and a chapter's cards a link to that page."""
-    if app.builder.name != "html":
-        return
-    if pagename == PAGE:
-        app.add_js_file("cards.js", defer="defer")
-    elif 'class="ppobook-cards"' in context.get("body", ""):
+def add_link(app: Sphinx, _page: str, _template: str, context: dict[str, Any], _doctree: object) -> None:
+    """Give a chapter's cards a link to the page of all cards."""
+    if app.builder.name == "html" and 'class="ppobook-cards"' in context.get("body", ""):
         link = f'<p class="all-cards"><a href="{context["pathto"](PAGE)}">All decks on one page</a>'
         link += ", with what is due today, and for Anki.</p>\n"
         context["body"] = context["body"].replace(
@@ -272,12 +211,11 @@ def deck_for_anki(config: Config, deck: str) -> str:
 def notes_for_anki(app: Sphinx) -> list[site_anki.Note]:
     """Every card, as Anki takes it."""
     root, base = Path(app.srcdir), app.config.html_baseurl
-    cards = names.named_cards(root)
-    themes = names.themes(root, cards)
+    cards = all_cards(root)
+    themes = read_themes(root, cards)
     labels = app.env.domains["std"].labels
     made = []
-    for named in cards:
-        card = named.card
+    for deck, card in cards.values():
         docname, anchor, section = labels.get(card.section, ("", "", card.section))
         where = html.escape(section)
         if base and docname:
@@ -285,12 +223,12 @@ def notes_for_anki(app: Sphinx) -> list[site_anki.Note]:
             where = f'<a href="{html.escape(address)}">{where}</a>'
         made.append(
             site_anki.Note(
-                name=named.name,
-                deck=f"{app.config.project}::{deck_for_anki(app.config, named.deck)}",
-                front=as_html(" ".join(card.front.split())),
-                back="".join(f"<p>{as_html(part)}</p>" for part in paragraphs(card.back)),
+                name=card.name,
+                deck=f"{app.config.project}::{deck_for_anki(app.config, deck)}",
+                front=decks.inline(card.front),
+                back=decks._paragraphs(card.back),
                 where=where,
-                tags=tuple(f"ppobook::{tag}" for tag in (card.tag, *names.themes_of(named, themes))),
+                tags=tuple(f"ppobook::{tag}" for tag in (card.tag, *themes_of(card.name, themes))),
             )
         )
     return made
@@ -306,7 +244,6 @@ def write_package(app: Sphinx, exception: Exception | None) -> None:
 def setup(app: Sphinx) -> dict[str, Any]:
     """Register with Sphinx."""
     app.add_directive("cards", Cards)
-    app.add_post_transform(ForBrowsers)
-    app.connect("html-page-context", add_script)
+    app.connect("html-page-context", add_link)
     app.connect("build-finished", write_package)
     return {"version": "1", "parallel_read_safe": True, "parallel_write_safe": True}

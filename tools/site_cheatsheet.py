@@ -4,7 +4,6 @@
   by their labels; the file says what each is called, why it is there, and what to link.
 - `{settings} NAME` shows a table of settings: the default is read from the library, what was measured from
   the tables in results/.
-- The page has a style sheet of its own, by which it prints on two sheets.
 """
 
 from __future__ import annotations
@@ -24,7 +23,6 @@ from sphinx.application import Sphinx
 from site_hooks import settings_of
 from site_way_in import Written
 
-PAGE: Final = "reference/cheatsheet"
 DATA: Final = "reference/cheatsheet.toml"
 EQUATION: Final = re.compile(r"^\$\$\n(?P<tex>(?:(?!\$\$).*\n)+)\$\$ \((?P<label>[a-z0-9-]+)\)", re.M)
 # The mark that ends an equation belongs to the sentence of the chapter.
@@ -96,11 +94,9 @@ def said(found: dict[str, list[float]], digits: int) -> str:
 
 def presets_of(text: str, setting: str) -> dict[str, Any]:
     """Return what PPO's presets have for a setting, by environment."""
-    for node in ast.parse(text).body:
-        if isinstance(node, ast.AnnAssign) and ast.unparse(node.target) == "PPO" and node.value:
-            presets = ast.literal_eval(node.value)
-            return {env: own[setting] for env, own in presets.items() if setting in own}
-    raise LookupError("presets.py must have a dict PPO")
+    assigned = (node for node in ast.parse(text).body if isinstance(node, ast.AnnAssign) and node.value)
+    presets = next(ast.literal_eval(node.value) for node in assigned if ast.unparse(node.target) == "PPO")
+    return {env: own[setting] for env, own in presets.items() if setting in own}
 
 
 # --- directives ---------------------------------------------------------------------------------------------
@@ -122,15 +118,11 @@ class Equations(OfTheSheet):
 
     def run(self) -> list[nodes.Node]:
         """One box a formula."""
-        chapters = sorted(Path(self.env.srcdir).glob("chapters/*.md"))
         known: dict[str, str] = {}
-        for chapter in chapters:
+        for chapter in sorted(Path(self.env.srcdir).glob("chapters/*.md")):
             known |= equations_in(self.read(f"chapters/{chapter.name}"))
         boxes = []
         for entry in self.data("equations")["entries"]:
-            unknown = set(entry["labels"]) - set(known)
-            if unknown:
-                raise self.error(f"labels must be those of equations in chapters/, got {', '.join(unknown)}")
             boxes += self.block("entry", entry_lines(entry, known))
         return boxes
 
@@ -141,15 +133,9 @@ def entry_lines(entry: dict[str, Any], equations: dict[str, str]) -> list[str]:
     lines = [f"**{entry['name']}** {numbers}", ""]
     for label in entry["labels"]:
         lines += ["$$", *equations[label].splitlines(), "$$", ""]
-    links = [f"{{py:obj}}`{name} <ppobook.{module}.{name}>`" for module, name in map(parts_of, entry["code"])]
+    links = [f"{{py:obj}}`{place.rpartition('.')[2]} <ppobook.{place}>`" for place in entry["code"]]
     links += [f"{{numref}}`{figure}`" for figure in entry.get("figures", [])]
     return [*lines, *entry["why"].strip().splitlines(), "", " · ".join(links)]
-
-
-def parts_of(name: str) -> tuple[str, str]:
-    """Module and name of `objectives.ppo_loss`."""
-    module, _, last = name.rpartition(".")
-    return module, last
 
 
 class Settings(OfTheSheet):
@@ -160,21 +146,17 @@ class Settings(OfTheSheet):
         lines = ["| setting | default | usual | measured in this book |", "|---|---|---|---|"]
         for row in self.data("settings")["rows"]:
             symbol = f"${row['symbol']}$ " if "symbol" in row else ""
-            of = (
-                re.sub(r".*\.(?:Lagged)?(\w+)Settings", r" of \1", row["of"])
-                if "language" in row["of"]
-                else ""
-            )
+            stage = re.search(r"language.*\.(?:Lagged)?(\w+)Settings", row["of"])
+            of = f" of {stage[1]}" if stage else ""
             cells = [f"{symbol}`{row['name']}`{of}", self.default(row), row["usual"], self.measured(row)]
             lines.append(f"| {' | '.join(cells)} |")
         return self.block("settings", lines)
 
     def default(self, row: dict[str, Any]) -> str:
         """The library's default."""
-        module, _, cls = row["of"].rpartition(".")
-        package = Path(self.env.srcdir, "lib")
+        module = row["of"].rpartition(".")[0]
         self.read(f"lib/ppobook/{module.replace('.', '/')}.py")
-        defaults = {name: text for name, text, *_ in settings_of(package, f"ppobook.{module}", cls)}
+        defaults = {name: text for name, text, *_ in settings_of(f"ppobook.{row['of']}")}
         return "none" if defaults[row["name"]] == "None" else defaults[row["name"]]
 
     def measured(self, row: dict[str, Any]) -> str:
@@ -201,18 +183,8 @@ class Settings(OfTheSheet):
         raise self.error(f"section must be the label of one in chapters/, got {label}")
 
 
-# --- the page -----------------------------------------------------------------------------------------------
-
-
-def add_style(app: Sphinx, pagename: str, _template: str, _context: dict[str, Any], _doctree: object) -> None:
-    """Give the page the style sheet by which it prints on two sheets."""
-    if app.builder.name == "html" and pagename == PAGE:
-        app.add_css_file("cheatsheet.css")
-
-
 def setup(app: Sphinx) -> dict[str, Any]:
     """Register with Sphinx."""
     app.add_directive("equations", Equations)
     app.add_directive("settings", Settings)
-    app.connect("html-page-context", add_style)
     return {"version": "1", "parallel_read_safe": True, "parallel_write_safe": True}

@@ -64,7 +64,8 @@ class Claims(Written):
         if can_compute():
             with contextlib.redirect_stdout(io.StringIO()):
                 chapter.recompute()
-        wrong = [(line, said) for line, said in chapter.text.stray]
+        stray = chapter.text.stray
+        wrong = [(1, f"{stray} marks stand behind no sentence, or are misspelt")] if stray else []
         number = number_of(chapter.name)
         count = f"{len(chapter.marked)} sentence{'s' if len(chapter.marked) > 1 else ''}"
         head = f'{html.escape(f"{number} · {title}")} <span class="count">{count}</span>'
@@ -73,8 +74,6 @@ class Claims(Written):
         for sentence in chapter.marked:
             backing = chapter.backing(sentence)
             said = warnings(backing, can_compute())
-            lost = [name for name in backing.tables if not self.has_facts(name)]
-            said += [f"results/{name}/facts.json is gone" for name in lost]
             wrong += [(sentence.line, f"{one}: {sentence.text!r}") for one in said]
             lines += self.claim(docname, chapter, sentence, backing)
         for line, one in wrong:
@@ -85,9 +84,8 @@ class Claims(Written):
         """A sentence, where it stands, what is behind it, and, folded, what that says."""
         said = [where(docname, sentence), source(backing)]
         dates = []
-        tables = [name for name in backing.tables if self.has_facts(name)]
         by_seeds: dict[str, list[str]] = {}
-        for table in tables:
+        for table in backing.tables:
             facts = json.loads(self.read(f"results/{table}/facts.json"))
             link = f"{{source}}`results/{table} <results/{table}/table.csv>`"
             by_seeds.setdefault(seeds(facts["seeds"]), []).append(link)
@@ -99,10 +97,8 @@ class Claims(Written):
             said += [own_seeds(backing.lines), "run with the chapter"]
         said.append(intervals(sentence, backing))
         if sentence.mark and sentence.mark.chosen:
-            said.append(
-                "numbers not compared: " + ", ".join(f"{number:g}" for number in sentence.mark.chosen)
-            )
-        again = [self.command(table) for table in tables]
+            said.append("numbers not compared: " + ", ".join(f"{x:g}" for x in sentence.mark.chosen))
+        again = [self.command(table) for table in backing.tables]
         again.append(f"make notebooks NAME={chapter.name.partition('_')[0]}")
         shown = "\n".join([*(part[:LONGEST] for part in backing.shown), *backing.asserts])
         return [
@@ -113,10 +109,6 @@ class Claims(Written):
             f"<pre>{block(shown)}</pre><pre>{block(chr(10).join(dict.fromkeys(again)))}</pre></details>",
             "",
         ]
-
-    def has_facts(self, table: str) -> bool:
-        """Return whether it is known when and how a table was recorded."""
-        return Path(self.env.srcdir, "results", table, "facts.json").is_file()
 
     def command(self, table: str) -> str:
         """Return what records a table again."""
@@ -131,7 +123,7 @@ def can_compute() -> bool:
 
 def warnings(backing: Backing, computed: bool) -> list[str]:
     """Return what is wrong; where nothing was computed, only what needs no computing to know."""
-    return [wrong for wrong in backing.wrong if computed or wrong.startswith(("its mark", "its interval"))]
+    return [wrong for wrong in backing.wrong if computed or wrong.startswith("its mark")]
 
 
 def where(docname: str, sentence: Sentence) -> str:
@@ -207,18 +199,9 @@ def drop_marks(_app: Sphinx, doctree: nodes.document) -> None:
             node.parent.remove(node)
 
 
-def add_script(
-    app: Sphinx, _pagename: str, _template: str, context: dict[str, Any], _doctree: object
-) -> None:
-    """Give the page its script."""
-    if app.builder.name == "html" and 'class="claims-of"' in context.get("body", ""):
-        app.add_js_file("claims.js", defer="defer")
-
-
 def setup(app: Sphinx) -> dict[str, Any]:
     """Register with Sphinx."""
     app.add_directive("claims", Claims)
     # Before what looks at the words of a page.
     app.connect("doctree-read", drop_marks, priority=100)
-    app.connect("html-page-context", add_script)
     return {"version": "1", "parallel_read_safe": True, "parallel_write_safe": True}

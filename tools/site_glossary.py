@@ -9,7 +9,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import html
 import re
 import tomllib
@@ -20,10 +19,9 @@ from typing import Any, Final
 
 from docutils import nodes
 from sphinx.application import Sphinx
-from sphinx.environment import BuildEnvironment
 from sphinx.transforms.post_transforms import SphinxPostTransform
 
-from minutes import DEEPER
+from ppobook.teaching.minutes import DEEPER
 from site_numbers import chapter_of
 from site_road import is_about
 from site_way_in import Written
@@ -87,10 +85,6 @@ class Words(Written):
 
 
 # --- first uses ---------------------------------------------------------------------------------------------
-
-
-class use(nodes.inline):  # noqa: N801 - docutils finds a node's writer by the name of its class
-    """The first use of a word in a chapter."""
 
 
 def pattern_of(words: Iterable[Word], everyday: Iterable[str]) -> tuple[re.Pattern[str], list[str]]:
@@ -182,8 +176,9 @@ class MarkFirstUses(SphinxPostTransform):
         for start, end, name in places:
             docname, anchor = known["term", name]
             address = f"{self.app.builder.get_relative_uri(self.env.docname, docname)}#{anchor}"
-            link = use("", passage[start:end], refuri=address, tip=tip_of(name))
-            parts += [nodes.Text(passage[done:start]), link]
+            link = f'<a aria-describedby="{tip_of(name)}" class="term" href="{address}" tabindex="-1">'
+            link += f"{html.escape(passage[start:end])}</a>"
+            parts += [nodes.Text(passage[done:start]), nodes.raw("", link, format="html")]
             done = end
         return [*parts, nodes.Text(passage[done:])]
 
@@ -193,39 +188,18 @@ def tip_of(name: str) -> str:
     return f"says-{nodes.make_id(name)}"
 
 
-def begin_use(writer: Any, node: use) -> None:
-    """Write the link's beginning."""
-    attributes = {"href": node["refuri"], "tabindex": "-1", "aria-describedby": node["tip"]}
-    writer.body.append(writer.starttag(node, "a", "", CLASS="term", **attributes))
-
-
-def end_use(writer: Any, _node: use) -> None:
-    """Write its end."""
-    writer.body.append("</a>")
-
-
 # --- builds -------------------------------------------------------------------------------------------------
 
 
-def chapters_to_write(app: Sphinx, env: BuildEnvironment) -> list[str]:
-    """All chapters, if the glossary has changed."""
-    path = Path(app.srcdir, DATA)
-    now = hashlib.sha256(path.read_bytes()).hexdigest() if path.exists() else ""
-    before, env.book_glossary = getattr(env, "book_glossary", now), now
-    return [] if before == now else [name for name in env.found_docs if name.startswith("chapters/")]
-
-
-def add_script(app: Sphinx, _page: str, _template: str, context: dict[str, Any], _doctree: object) -> None:
-    """Give a page with such words the script that shows the sentences."""
-    if app.builder.format == "html" and 'class="term-tips"' in (context.get("body") or ""):
-        app.add_js_file("terms.js", defer="defer")
+def depend(app: Sphinx, docname: str, _source: list[str]) -> None:
+    """Make a chapter anew when the glossary has changed."""
+    if docname.startswith("chapters/"):
+        app.env.note_dependency(str(Path(app.srcdir, DATA)))
 
 
 def setup(app: Sphinx) -> dict[str, Any]:
     """Register with Sphinx."""
     app.add_directive("words", Words)
-    app.add_node(use, html=(begin_use, end_use))
     app.add_post_transform(MarkFirstUses)
-    app.connect("env-get-updated", chapters_to_write)
-    app.connect("html-page-context", add_script)
+    app.connect("source-read", depend)
     return {"version": "1", "parallel_read_safe": True, "parallel_write_safe": True}

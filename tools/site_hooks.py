@@ -12,6 +12,8 @@
 from __future__ import annotations
 
 import ast
+import dataclasses
+import importlib
 import json
 import re
 import tomllib
@@ -271,9 +273,8 @@ def list_settings(app: Sphinx, what: str, name: str, obj: Any, _skip: bool, _opt
     It is asked of every member whether to leave it out. The settings' bare attributes are.
     """
     if what == "class" and name.endswith("Settings") and "**" not in obj.docstring:
-        package = Path(app.srcdir) / "lib"
         lines = [obj.docstring, ""]
-        for setting, default, choices, text in settings_of(package, *name.rsplit(".", 1)):
+        for setting, default, choices, text in settings_of(name):
             allowed = f" ({', '.join(choices)})" if choices else ""
             lines += [f"**{setting}** = ``{default}``", f"    {text}{allowed}", ""]
         obj.docstring = "\n".join(lines)
@@ -281,78 +282,14 @@ def list_settings(app: Sphinx, what: str, name: str, obj: Any, _skip: bool, _opt
     return True if what == "attribute" and "Settings." in name else None
 
 
-def settings_of(package: Path, module: str, name: str = "Settings") -> list[tuple[str, str, list[str], str]]:
-    """Name, default, choices and help of every setting of a class of settings, read from its source.
-
-    Nothing is imported: the site is built without torch.
-    """
-    return _settings_in(*Source(package, module).find(name))
-
-
-def _settings_in(source: Source, cls: ast.ClassDef) -> list[tuple[str, str, list[str], str]]:
-    found = []
-    for node in cls.body:
-        if isinstance(node, ast.AnnAssign) and isinstance(node.value, ast.Call):
-            given = {keyword.arg: keyword.value for keyword in node.value.keywords}
-            default, text = node.value.args
-            choices = source.strings(given["choices"]) if "choices" in given else []
-            found.append((node.target.id, ast.unparse(default), choices, source.text(text)))
-    for base in cls.bases:
-        own = {setting for setting, *_ in found}
-        inherited = _settings_in(*source.find(ast.unparse(base)))
-        found += [entry for entry in inherited if entry[0] not in own]
-    return found
-
-
-class Source:
-    """A module as it is written, and where the names in it come from."""
-
-    def __init__(self, package: Path, module: str) -> None:
-        self.package = package
-        path = package / Path(*module.split("."))
-        path = path / "__init__.py" if path.is_dir() else path.with_suffix(".py")
-        self.statements = ast.parse(path.read_text(encoding="utf-8")).body
-        self.imported = {
-            alias.asname or alias.name: f"{node.module}.{alias.name}"
-            for node in self.statements
-            if isinstance(node, ast.ImportFrom)
-            for alias in node.names
-        }
-
-    def find(self, name: str) -> tuple[Source, Any]:
-        """The class or the value that a name stands for, `training.Settings` too, and the module it is in."""
-        first, _, rest = name.partition(".")
-        if first in self.imported:
-            module, _, last = f"{self.imported[first]}.{rest}".rstrip(".").rpartition(".")
-            return Source(self.package, module).find(last)
-        for node in self.statements:
-            targets = node.targets if isinstance(node, ast.Assign) else [getattr(node, "target", None)]
-            if isinstance(node, ast.ClassDef) and node.name == name:
-                return self, node
-            if any(isinstance(target, ast.Name) and target.id == name for target in targets):
-                return self, node.value
-        raise KeyError(name)
-
-    def strings(self, node: ast.expr) -> list[str]:
-        """Return what a list of strings holds; of a dict, its keys."""
-        if isinstance(node, ast.Call):  # tuple(OPTIMIZERS), get_args(Reduction)
-            return self.strings(node.args[0])
-        if isinstance(node, ast.Subscript):  # Literal["token", "sequence"]
-            return self.strings(node.slice)
-        if isinstance(node, ast.Name | ast.Attribute):
-            source, value = self.find(ast.unparse(node))
-            return source.strings(value)
-        if isinstance(node, ast.Dict):
-            return [self.text(key) for key in node.keys]
-        return list(ast.literal_eval(node))
-
-    def text(self, node: ast.expr) -> str:
-        """A string, in which f"{NAME}" may stand."""
-        if isinstance(node, ast.JoinedStr):
-            return "".join(map(self.text, node.values))
-        if isinstance(node, ast.FormattedValue):
-            return self.text(self.find(ast.unparse(node.value))[1])
-        return str(node.value)
+def settings_of(dotted: str) -> list[tuple[str, str, list[str], str]]:
+    """Return name, default, choices and help of every setting of a class; its module needs no torch."""
+    module, _, name = dotted.rpartition(".")
+    cls = getattr(importlib.import_module(module), name)
+    return [
+        (field.name, repr(field.default), list(field.metadata["choices"] or ()), field.metadata["help"])
+        for field in dataclasses.fields(cls)
+    ]
 
 
 def setup(app: Sphinx) -> dict[str, Any]:

@@ -1,22 +1,18 @@
 """Means to keep pages light; conf.py loads this file as an extension.
 
-- Formulas are set by KaTeX, and only pages that have some ask for it.
+- Formulas are set by KaTeX. Only pages that have some ask for it, and so with other scripts.
 - A picture is fetched when the reader comes near it, and its room is kept until then.
-- In listings, a word in the colour of the ground text has no mark-up of its own.
 - Sphinx's search index is not made: site_search.py makes the book's own.
 """
 
 from __future__ import annotations
 
 import re
-import struct
-from functools import cache, lru_cache
 from pathlib import Path
 from typing import Any
 
+import imagesize
 from docutils import nodes
-from pygments.styles import get_style_by_name
-from pygments.token import STANDARD_TYPES, Token
 from sphinx.application import Sphinx
 from sphinx.ext.mathjax import html_visit_displaymath, html_visit_math
 
@@ -35,59 +31,30 @@ def mark_up(app: Sphinx) -> None:
     )
 
 
-def ask_for_katex(
+#: What is in a page that asks for these files.
+NEEDED = {
+    r'class="math\b': (f"{KATEX}/katex.min.css", f"{KATEX}/katex.min.js"),
+    'class="term-tips"': ("terms.js",),
+    'class="claims-of"': ("claims.js",),
+    'class="card-desk"': ("cards.js",),
+    'class="settings docutils': ("cheatsheet.css",),  # by which it prints on two sheets
+}
+
+
+def ask_for_files(
     app: Sphinx, pagename: str, _template: str, context: dict[str, Any], _doctree: object
 ) -> None:
-    """Add KaTeX to a page with formulas."""
-    if app.builder.format == "html" and re.search(r'class="math\b', context.get("body") or ""):
-        app.add_css_file(f"{KATEX}/katex.min.css")
-        app.add_js_file(f"{KATEX}/katex.min.js", defer="defer")
+    """Add the scripts and style sheets that only some pages need."""
+    for mark, files in NEEDED.items():
+        if app.builder.format == "html" and re.search(mark, context.get("body") or ""):
+            for file in files:
+                app.add_css_file(file) if file.endswith(".css") else app.add_js_file(file, defer="defer")
 
 
-# --- what a page says ---------------------------------------------------------------------------------------
+# --- pictures ----------------------------------------------------------------------------------------------
 
 
-@lru_cache
-def plain_classes(*styles: str) -> frozenset[str]:
-    """Pygments' short names of what has the colour of ordinary text in each of these styles."""
-
-    def plain(style: Any, token: Any) -> bool:
-        ordinary, own = style.style_for_token(Token.Name), style.style_for_token(token)
-        return bool(own == ordinary)
-
-    known = [get_style_by_name(name) for name in styles]
-    return frozenset(
-        short
-        for token, short in STANDARD_TYPES.items()
-        if short and token not in Token.Generic and all(plain(style, token) for style in known)
-    )
-
-
-def without_plain_spans(html: str, plain: frozenset[str]) -> str:
-    """A page whose listings have no mark-up around words in the ordinary colour."""
-    names = "|".join(sorted(plain))
-    return re.sub(rf'<span class="(?:{names})">([^<]*)</span>', r"\1", html).replace(
-        "<pre><span></span>", "<pre>"
-    )
-
-
-@cache
-def size_of(picture: Path) -> tuple[int, int] | None:
-    """Width and height of an SVG or a PNG in CSS pixels, or None."""
-    if picture.suffix == ".png":
-        head = picture.read_bytes()[:24]
-        width, height = struct.unpack(">II", head[16:24])
-        return int(width), int(height)
-    if picture.suffix == ".svg":
-        found = re.search(r"<svg\b[^>]*>", picture.read_text(encoding="utf-8")[:4000], re.S)
-        sides = re.findall(r'\s(width|height)="([\d.]+)(pt|px|)"', found[0]) if found else []
-        pixels = {side: round(float(number) * (4 / 3 if unit == "pt" else 1)) for side, number, unit in sides}
-        if len(pixels) == 2:
-            return pixels["width"], pixels["height"]
-    return None
-
-
-def fetch_when_near(html: str, sizes: dict[str, tuple[int, int] | None]) -> str:
+def fetch_when_near(html: str, sizes: dict[str, tuple[int, ...]]) -> str:
     """A page whose pictures are fetched when the reader comes near, in the room that they will need."""
 
     def changed(tag: re.Match[str]) -> str:
@@ -95,8 +62,8 @@ def fetch_when_near(html: str, sizes: dict[str, tuple[int, int] | None]) -> str:
         if "loading=" in text or 'src="data:' in text:
             return text
         source = re.search(r'src="([^"]*)"', text)
-        size = sizes.get(Path(source[1]).name) if source else None
-        room = f' width="{size[0]}" height="{size[1]}"' if size and "width" not in text else ""
+        width, height = sizes.get(Path(source[1]).name, (-1, -1)) if source else (-1, -1)
+        room = f' width="{width}" height="{height}"' if width > 0 and "width" not in text else ""
         return f'<img loading="lazy"{room}{text[4:]}'
 
     return re.sub(r"<img\b[^>]*>", changed, html)
@@ -110,10 +77,8 @@ def lighten(app: Sphinx, _pagename: str, _template: str, context: dict[str, Any]
     if isinstance(doctree, nodes.document):
         for source, name in app.builder.images.items():
             path = Path(app.srcdir, source)
-            sizes[name] = size_of(path) if path.is_file() else None
-    options = app.config.html_theme_options
-    plain = plain_classes(options["pygments_light_style"], options["pygments_dark_style"])
-    context["body"] = fetch_when_near(without_plain_spans(context["body"], plain), sizes)
+            sizes[name] = tuple(map(round, imagesize.get(path))) if path.is_file() else (-1, -1)
+    context["body"] = fetch_when_near(context["body"], sizes)
 
 
 def no_search_index(app: Sphinx) -> None:
@@ -127,6 +92,6 @@ def setup(app: Sphinx) -> dict[str, Any]:
     mark_up(app)
     # Before the builder prepares its index, as it does once the pages have been read.
     app.connect("builder-inited", no_search_index)
-    app.connect("html-page-context", ask_for_katex)
+    app.connect("html-page-context", ask_for_files)
     app.connect("html-page-context", lighten, priority=800)
     return {"version": "1", "parallel_read_safe": True, "parallel_write_safe": True}

@@ -20,7 +20,6 @@ from ppobook.teaching.contents import number_of
 from site_sections import Page, named
 
 DATA = "reference/outcomes.yml"
-KINDS = ("sections", "exercises", "cards")
 
 
 @dataclass(frozen=True)
@@ -34,11 +33,6 @@ class Outcome:
     exercises: tuple[contents.Task, ...]
     cards: tuple[decks.Card, ...]
 
-    @property
-    def missing(self) -> tuple[str, ...]:
-        """Return which of `KINDS` there is none of."""
-        return tuple(kind for kind in KINDS if not getattr(self, kind))
-
 
 def read(root: Path) -> dict[str, list[Outcome]]:
     """Return the outcomes of each chapter, by its page's name."""
@@ -49,37 +43,26 @@ def read(root: Path) -> dict[str, list[Outcome]]:
     cards = {docname: decks.read(file) if file.exists() else () for docname, file in files.items()}
     known = {outcome["id"] for chapter in chapters.values() for outcome in chapter["outcomes"]}
     every_card = [card for deck in cards.values() for card in deck]
-    return {
-        docname: [
-            outcome_of(entry, data.get(entry["id"], {}), tasks, cards[docname], known, every_card)
-            for entry in chapter["outcomes"]
-        ]
-        for docname, chapter in chapters.items()
-    }
+    found: dict[str, list[Outcome]] = {docname: [] for docname in chapters}
+    for docname, chapter in chapters.items():
+        for name, text in ((entry["id"], entry["text"]) for entry in chapter["outcomes"]):
+            more = data.get(name, {})
+            sections = tuple(more.get("sections", ()))
+            exercises = [task for task in tasks.values() if task.exercise.outcome == name]
+            exercises += [tasks[label] for label in more.get("exercises", ())]
+            # A tag that is no outcome, such as "pitfall", leaves it to the section.
+            own = [
+                c for c in cards[docname] if c.tag == name or (c.tag not in known and c.section in sections)
+            ]
+            for begin in more.get("cards", ()):
+                own.append(next(card for card in every_card if card.front.startswith(begin)))
+            found[docname].append(Outcome(name, text, sections, tuple(exercises), tuple(own)))
+    return found
 
 
 def deck_of(root: Path, docname: str) -> Path:
     """The file of a chapter's cards."""
     return root / "lib" / "ppobook" / "teaching" / "cards" / f"{Path(docname).name}.yml"
-
-
-def outcome_of(
-    entry: dict[str, str],
-    more: dict[str, list[str]],
-    tasks: dict[str, contents.Task],
-    deck: tuple[decks.Card, ...],
-    known: set[str],
-    every_card: list[decks.Card],
-) -> Outcome:
-    """Put together what there is for one outcome."""
-    name, sections = entry["id"], tuple(more.get("sections", ()))
-    exercises = [task for task in tasks.values() if task.exercise.outcome == name]
-    exercises += [tasks[label] for label in more.get("exercises", ())]
-    # A tag that is no outcome, such as "pitfall", leaves it to the section.
-    found = [c for c in deck if c.tag == name or (c.tag not in known and c.section in sections)]
-    for begin in more.get("cards", ()):
-        found.append(next(card for card in every_card if card.front.startswith(begin)))
-    return Outcome(name, entry["text"], sections, tuple(exercises), tuple(found))
 
 
 # --- the page -----------------------------------------------------------------------------------------------

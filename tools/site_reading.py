@@ -1,7 +1,6 @@
 """The reading list; conf.py loads this file as an extension.
 
-`{reading} first` and `{reading} after` show the works of reference/reading.yml with a sentence on why;
-`{reading} chapters` shows what each chapter recommends under "Further reading", in its own words.
+`{reading}` shows what each chapter recommends under "Further reading", in its own words.
 """
 
 from __future__ import annotations
@@ -10,9 +9,6 @@ import re
 from pathlib import Path
 from typing import Any
 
-import yaml
-from pybtex.database import parse_file
-from pybtex.richtext import Text
 from sphinx.application import Sphinx
 
 import site_sections
@@ -21,8 +17,6 @@ from ppobook.teaching import tags
 from ppobook.teaching.contents import number_of
 from site_sections import Page
 
-DATA = "reference/reading.yml"
-BIBLIOGRAPHY = "references.bib"
 _SECTION = re.compile(r"^##+ Further reading[ \t]*\n(.*?)(?=^#|^\(|\Z)", re.M | re.S)
 
 
@@ -36,28 +30,8 @@ def recommended(notebook: Path) -> str:
     return ""
 
 
-def write(page: Page, which: str) -> list[str]:
-    """`{reading} first` and `{reading} after` are lists, `{reading} chapters` a section a chapter.
-
-    Raises
-    ------
-    ValueError
-        There is no such list.
-    """
-    if which != "chapters":
-        page.depend(DATA)
-        lists = yaml.safe_load((page.root / DATA).read_text(encoding="utf-8"))
-        if which not in lists:
-            raise ValueError(f"a reading list must be {', '.join(lists)} or chapters, got {which!r}")
-        page.depend(BIBLIOGRAPHY)
-        works = parse_file(page.root / BIBLIOGRAPHY).entries
-
-        def title(key: str) -> str:
-            return str(Text.from_latex(works[key].fields["title"]))
-
-        return [
-            f"- {{cite:t}}`{entry['key']}`, *{title(entry['key'])}*: {entry['why']}" for entry in lists[which]
-        ]
+def write(page: Page, _words: str) -> list[str]:
+    """`{reading}`: a section a chapter."""
     lines: list[str] = []
     for docname, chapter in page.chapters.items():
         notebook = page.root / f"{docname}.ipynb"

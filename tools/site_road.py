@@ -17,9 +17,8 @@ from sphinx.application import Sphinx
 from sphinx.transforms.post_transforms import SphinxPostTransform
 from sphinx.util import logging
 
-import minutes
 from ppobook.course import references
-from ppobook.teaching import tags
+from ppobook.teaching import minutes, tags
 
 log = logging.getLogger(__name__)
 

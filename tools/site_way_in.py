@@ -22,8 +22,7 @@ from docutils.statemachine import StringList
 from sphinx.application import Sphinx
 from sphinx.util.docutils import SphinxDirective
 
-import minutes
-from ppobook.teaching import paths
+from ppobook.teaching import minutes, paths
 from ppobook.teaching.contents import number_of, read_book
 from site_road import chapter_at
 from site_sections import set_of
@@ -95,13 +94,11 @@ class Ready(Written):
         """One paragraph."""
         chapters = list(self.config.book_meta["chapters"])
         hours = sum(map(self.minutes_of, chapters)) / 60
-        root = Path(self.env.srcdir)
-        masters = sorted((root / "exercises" / "masters").glob("*.md"))
-        exercises = sum(len(re.findall(r"^:::+\{exercise\}", self.read(str(m)), re.M)) for m in masters)
-        whole = paths.find(read_book(root), "whole-book").hours[1]
+        book = read_book(Path(self.env.srcdir))
+        whole = paths.find(book, "whole-book").hours[1]
         said = (
             f"**Ready to read and to run:** {len(chapters)} chapters, about {hours:.0f} hours of reading; "
-            f"{exercises} exercises that check themselves; and the library. With every box and every "
+            f"{len(book.tasks)} exercises that check themselves; and the library. With every box and every "
             f"exercise it is a course of {whole:.0f} hours; there are [shorter paths](/reference/paths.md)."
         )
         return self.block("ready", [said])

@@ -13,7 +13,7 @@ import urllib.request
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
-from http.server import ThreadingHTTPServer
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -22,7 +22,6 @@ import pytest
 from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Browser, BrowserContext, Page, expect, sync_playwright
 
-import serve
 from edition_builder.browser import find as find_chromium
 from ppobook.teaching import progress
 
@@ -44,10 +43,26 @@ def site() -> Path:
     return folder
 
 
+class Quiet(SimpleHTTPRequestHandler):
+    """A host of static pages: a missing file is answered by the site's own page; nothing is logged."""
+
+    def end_headers(self) -> None:
+        self.send_header("Cache-Control", "no-cache")
+        super().end_headers()
+
+    def send_error(self, code: int, message: str | None = None, explain: str | None = None) -> None:
+        lost = Path(self.directory, "404.html")
+        self.error_message_format = lost.read_text("utf-8").replace("%", "%%") if lost.is_file() else ""
+        super().send_error(code, message, explain)
+
+    def log_message(self, format: str, *args: object) -> None:
+        pass
+
+
 @contextmanager
 def served(folder: Path) -> Iterator[str]:
     """A folder on a port of this machine: its address, without a slash at its end."""
-    with ThreadingHTTPServer(("127.0.0.1", 0), partial(serve.Quiet, directory=str(folder))) as server:
+    with ThreadingHTTPServer(("127.0.0.1", 0), partial(Quiet, directory=str(folder))) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
         yield f"http://127.0.0.1:{server.server_address[1]}"
         server.shutdown()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from playwright.sync_api import Locator, Page, expect
 
-from .conftest import OpenPage, ready
+from .conftest import ready
 
 CHAPTER = "/chapters/02_trust_regions.html"
 # What has an anchor: the section around the box, and titles, formulas and figures within.
@@ -69,13 +69,6 @@ def test_on_paper_everything_is_open(boxes: Locator) -> None:
 
 
 # What is wider than an A4 page between margins of 15 mm, or lies beyond its edge.
-
-
-def test_without_scripts_they_open_too(open_page: OpenPage, site_url: str) -> None:
-    page = open_page(javascript=False)
-    page.goto(site_url + CHAPTER)
-    page.locator("details.deeper summary").first.click()
-    expect(page.locator("details.deeper .inside").first).to_be_visible()
 
 
 def arrive(page: Page, to: str, word: str) -> None:

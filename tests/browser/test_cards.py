@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 import json
-import zipfile
 from datetime import datetime, timedelta
-from io import BytesIO
 from pathlib import Path
 from typing import Any
 
 import pytest
 from playwright.sync_api import Locator, Page, expect
-
-from .conftest import OpenPage
 
 PAGE = "reference/cards.html"
 BEGIN = datetime(2030, 1, 1, 9)
@@ -104,33 +100,3 @@ def test_choosing_shows_those_cards_only_and_a_link_shows_all(page: Page, site_u
     expect(card).to_have_attribute("open", "")
     expect(card).to_be_in_viewport()
     expect(page.locator("details.card-fold:visible")).to_have_count(every)
-
-
-def test_what_is_not_ours_is_put_aside(page: Page, site_url: str) -> None:
-    desk = opened(page, f"{site_url}/{PAGE}")
-    wrong = '{"boxes": {"a": 1, "b": [1, "x"]}, "begun": 3, "perDay": "no"}'
-    for text in ("{", "[]", "7", wrong):
-        page.evaluate("text => localStorage.setItem('ppobook-cards', text)", text)
-        later(page, 0)
-        expect(desk.get_by_role("status")).to_contain_text("10 of them for today")
-        desk.get_by_role("button", name="Study").click()
-        answer(desk, "2")
-        desk.get_by_role("button", name="Stop").click()
-        assert len(kept(page)["boxes"]) == 1
-
-
-def test_the_file_for_anki_can_be_loaded_down(page: Page, site_url: str) -> None:
-    opened(page, f"{site_url}/{PAGE}")
-    found = page.request.get(page.locator("a.card-package").evaluate("link => link.href"))
-    with zipfile.ZipFile(BytesIO(found.body())) as archive:
-        assert set(archive.namelist()) == {"collection.anki2", "media"}
-
-
-def test_without_scripts_each_card_opens(open_page: OpenPage, site_url: str) -> None:
-    page = open_page(javascript=False)
-    page.goto(f"{site_url}/{PAGE}")
-    expect(page.locator("div.card-desk")).to_be_hidden()
-    card = page.locator("#card-06-trpo-ppo")
-    expect(card.locator(".answer")).to_be_hidden()
-    card.locator("summary").click()
-    expect(card.locator(".answer")).to_contain_text("PPO, nearly always")

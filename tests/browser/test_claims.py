@@ -55,14 +55,3 @@ def test_a_link_opens_its_chapter_whatever_is_typed(page: Page, site_url: str) -
     page.evaluate("() => { location.hash = '#claims-9'; }")
     expect(page.locator("#claims-9")).to_be_in_viewport()
     expect(page.locator(".claims-filter input")).to_have_value("")
-
-
-def test_on_paper_all_chapters_are_open_and_there_is_no_field(page: Page, site_url: str) -> None:
-    page.goto(f"{site_url}/{PAGE}")
-    page.emulate_media(media="print")
-    page.evaluate("() => window.dispatchEvent(new Event('beforeprint'))")
-    assert count(page, OPEN) == 11
-    expect(page.locator(".claims-of dt").last).to_be_visible()
-    expect(page.locator(".claims-filter")).to_be_hidden()
-    page.evaluate("() => window.dispatchEvent(new Event('afterprint'))")
-    assert count(page, OPEN) == 0

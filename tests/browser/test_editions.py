@@ -5,14 +5,13 @@ from __future__ import annotations
 import re
 import zipfile
 from pathlib import Path
-from xml.etree import ElementTree
 
 import pytest
 import tiny_site
 from playwright.sync_api import Browser, expect
 from pypdf import PdfReader
 
-from edition_builder import archive, browser, pages, pdf
+from edition_builder import archive, pages, pdf
 
 from .conftest import OpenPage
 
@@ -68,28 +67,6 @@ def test_the_contents_say_the_page(printed: PdfReader) -> None:
         assert re.search(rf"{title}\s+{at[name]}\b", text)
 
 
-def test_it_is_tagged_and_says_what_it_is(printed: PdfReader) -> None:
-    root = printed.root_object
-    assert root["/MarkInfo"]["/Marked"]
-    assert "/StructTreeRoot" in root
-    assert root["/Lang"] == "en"
-    assert root["/ViewerPreferences"]["/DisplayDocTitle"]
-    assert printed.metadata.title == "Tiny: a book for tests"
-    assert printed.metadata.author == "Nobody & Co"
-
-
-def test_links_lead_across_pages(printed: PdfReader) -> None:
-    names = set(printed.named_destinations)
-    goals = set()
-    for page in printed.pages:
-        for annotation in page.get("/Annots", []):
-            goal = annotation.get_object().get("/Dest")
-            if goal is not None:
-                goals.add(str(goal))
-    assert {name.lstrip("/") for name in goals} <= {name.lstrip("/") for name in names}
-    assert any("chapters-02-two--there" in name for name in goals)
-
-
 def test_what_is_folded_on_the_site_is_there_and_nothing_is_cut(printed: PdfReader) -> None:
     text = "\n".join(page.extract_text() for page in printed.pages)
     assert "Folded on the site." in text
@@ -111,24 +88,6 @@ def test_a_page_has_a_pdf_of_its_own(tiny: Path, chromium: Browser, tmp_path: Pa
     text = page.extract_text()
     assert "The end." in text
     assert "First part" not in text  # the sidebar
-
-
-def test_formulas_are_mathml_and_a_wrong_one_is_named(tiny: Path, chromium: Browser) -> None:
-    odd = r"R_{\max}, i \bmod 4, \begin{array}{l} a \\ b \end{array}"
-    asked = [(r"\alpha \le \beta_1", False), (r"\frac{1}{2}", True), (odd, False)]
-    made = browser.mathml(chromium, tiny, asked)
-    mended = ElementTree.fromstring(made[odd, False])
-    sub = next(mended.iter(f"{MATHML}msub"))
-    assert [child.text for child in sub] == ["R", "max"]
-    assert "mod" in [operator.text for operator in mended.iter(f"{MATHML}mo")]
-    assert all(value for tag in mended.iter() for value in tag.attrib.values())
-    inline, apart = made[r"\alpha \le \beta_1", False], made[r"\frac{1}{2}", True]
-    for text in (inline, apart):
-        assert ElementTree.fromstring(text).tag == f"{MATHML}math"
-    assert "display" not in inline
-    assert 'display="block"' in apart
-    with pytest.raises(Exception, match=r"\\wrong"):
-        browser.mathml(chromium, tiny, [(r"\wrong", False)])
 
 
 def test_the_zip_works_from_the_disk(site: Path, open_page: OpenPage, tmp_path: Path) -> None:

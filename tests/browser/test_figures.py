@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Sequence
 from functools import cache
 from itertools import product
@@ -17,7 +16,7 @@ from playwright.sync_api import Locator, Page, expect
 from ppobook.teaching import figures
 
 from .conftest import DESKTOP, PHONE, violations
-from .figure_site import CAPTION, PAGES, fits, held, live
+from .figure_site import PAGES, fits, held, live
 from .test_pages import CONTRAST
 
 # One worker builds the small site, once.
@@ -71,66 +70,6 @@ def test_keyboard_moves_it_and_its_numbers_are_the_librarys(page: Page, address:
             agrees(figure, bandit)
 
 
-def test_the_buttons_go_to_the_expected_reward_and_to_the_best(page: Page, http: str) -> None:
-    figure = live(page, http)
-    bandit = figures.baseline().state["bandits"][0]
-    spread = figure.locator("[data-number=spread]")
-    figure.get_by_role("button", name="expected reward").press("Enter")
-    expect(spread).to_have_text(f"{figures.single_pull(bandit['probs'], bandit['rewards'], 9.7)[2]:.2f}")
-    figure.get_by_role("button", name="the best").press("Space")
-    value = float(spread.get_attribute("data-value") or "nan")
-    assert value == pytest.approx(min(bandit["spread"]), abs=1e-3)
-    figure.get_by_role("button", name="none").click()
-    expect(spread).to_have_text("7.89")
-
-
-def test_sampled_means_are_scattered_as_the_library_says(page: Page, http: str) -> None:
-    figure = live(page, http)
-    for _ in range(60):  # the sixty learners that the figure keeps are then all of our asking
-        figure.get_by_role("button", name="Pull 20 times").click()
-    shown = re.search(
-        r"lie ([\d.]+) from the exact gradient; expected: .* = (\d+\.\d+)", figure.locator("p").inner_text()
-    )
-    assert shown
-    seen, expected = map(float, shown.groups())
-    assert expected == pytest.approx(7.8912 / np.sqrt(20), abs=0.01)
-    assert seen == pytest.approx(expected, rel=0.25)
-
-
-def test_touch_moves_it(open_page: Any, http: str) -> None:
-    page = open_page(phone=True)
-    figure = live(page, http)
-    width = page.evaluate("document.documentElement.scrollWidth")
-    assert width <= 390, "the page must not scroll sideways on a phone"
-    slider = figure.locator("input[type=range]")
-    box = slider.bounding_box()
-    assert box
-    assert box["height"] >= 24
-    slider.tap(position={"x": box["width"] / 2, "y": box["height"] / 2})
-    assert numbers(figure)[0] == pytest.approx(10.0, abs=0.3)
-    curve = figure.locator("svg.curve")
-    curve.scroll_into_view_if_needed()
-    box = curve.bounding_box()
-    assert box
-    curve.tap(position={"x": box["width"] * 38 / 340, "y": box["height"] / 2})
-    assert numbers(figure)[0] == pytest.approx(0.0, abs=0.2)
-
-
-def test_the_curve_can_be_dragged(page: Page, http: str) -> None:
-    figure = live(page, http)
-    figure.locator("svg.curve").scroll_into_view_if_needed()
-    box = figure.locator("svg.curve").bounding_box()
-    assert box
-    height = box["y"] + box["height"] / 2
-    page.mouse.move(box["x"] + 40, height)
-    page.mouse.down()
-    page.mouse.move(box["x"] + box["width"] * 330 / 340, height, steps=5)
-    page.mouse.up()
-    assert numbers(figure)[0] == pytest.approx(20.0, abs=0.2)
-    page.mouse.move(box["x"] + 40, height)
-    assert numbers(figure)[0] == pytest.approx(20.0, abs=0.2)
-
-
 # Each begins in one theme and is turned to the other and back, for paper too.
 @pytest.mark.parametrize(("name", "dark"), [(name, bool(i % 2)) for i, name in enumerate(PAGES)])
 def test_it_follows_the_theme(open_page: Any, http: str, dark: bool, name: str) -> None:
@@ -182,15 +121,6 @@ def test_without_scripts_there_is_a_picture_with_words(open_page: Any, small_sit
     assert box["width"] > 300
 
 
-def test_with_scripts_the_picture_is_gone_and_the_caption_stays(page: Page, http: str) -> None:
-    live(page, http)
-    expect(page.locator(".ppobook-figure img")).to_be_hidden()
-    expect(page.locator("#baseline-figure figcaption")).to_contain_text(CAPTION)
-    expect(page.get_by_role("link", name=re.compile(r"^Fig. \d"))).to_have_attribute(
-        "href", "#baseline-figure"
-    )
-
-
 def test_a_broken_figure_stays_a_picture(page: Page, http: str) -> None:
     page.forgiven += ["An interactive figure stays a picture", "404"]  # type: ignore[attr-defined]
     page.route("**/baseline.js*", lambda route: route.fulfill(status=404))
@@ -218,11 +148,6 @@ VALUES_AT = """(figure, settings) => settings.map((setting) => {
 })"""
 
 
-def sample_agrees(figure: Locator) -> figures.ClipSample:
-    at = [float(figure.locator(f"#{name}").input_value()) for name in SETTINGS]
-    return checked_sample(at, figure.evaluate(VALUES_AT, [{}])[0])
-
-
 def checked_sample(at: Sequence[float], shown: dict[str, Any]) -> figures.ClipSample:
     sample = figures.clip_sample(*at)
     for name, value in sample._asdict().items():
@@ -235,24 +160,6 @@ def checked_sample(at: Sequence[float], shown: dict[str, Any]) -> figures.ClipSa
     if at[1]:
         assert f"It counts {counted[sample.clip_fraction + sample.flat_fraction]}" in shown["says"], at
     return sample
-
-
-def test_clip_explorer_by_keyboard_has_the_librarys_numbers(page: Page, address: str) -> None:
-    figure = live(page, address, "clip")
-    assert sample_agrees(figure) == figures.clip_sample(1.3, 1.0, 0.2)
-    figure.get_by_role("slider", name="Ratio r").focus()
-    for _ in range(10):
-        page.keyboard.press("ArrowLeft")
-    assert sample_agrees(figure).slope is None, "r = 1.2 is the knee of a good action"
-    expect(figure.locator("p.says")).to_contain_text("The knee, r = 1.20")
-    page.keyboard.press("ArrowLeft")
-    assert sample_agrees(figure).slope == pytest.approx(1.0)
-    figure.get_by_role("slider", name="Advantage A").focus()
-    page.keyboard.press("Home")
-    assert sample_agrees(figure).objective == pytest.approx(-2 * 1.19)
-    figure.get_by_role("slider", name="Clip ε").focus()
-    page.keyboard.press("Home")
-    assert sample_agrees(figure)[4:] == (1, 0)
 
 
 def test_clip_explorer_agrees_with_the_library_all_over(page: Page, http: str) -> None:
@@ -284,24 +191,6 @@ def steps_agree(figure: Locator, old: Any, advantages: Any, tolerance: float = 1
             shown, [*step.ratios, step.kl], atol=tolerance, err_msg=f"{method} {settings}"
         )
     return found
-
-
-def test_the_steps_by_keyboard_are_the_librarys(page: Page, address: str) -> None:
-    figure = live(page, address, "simplex")
-    preset = figures.trust_region_step().state["presets"][0]
-    old, advantages = preset["old"], preset["advantages"]
-    small = steps_agree(figure, old, advantages)["ppo_small"]
-    np.testing.assert_allclose(small.ratios, [1.2145, 0.986, 0.800], atol=5e-4)
-    expect(figure.locator(".notes")).to_contain_text("stopped after 700 of them")
-    for label, keys in (
-        ("KL ball δ", ("ArrowRight", "Home", "End")),
-        ("Clip box ε", ("ArrowRight", "End", "Home")),
-        ("Step length α", ("ArrowLeft", "End", "Home")),
-    ):
-        figure.get_by_role("slider", name=label).focus()
-        for key in keys:
-            page.keyboard.press(key)
-            steps_agree(figure, old, advantages)
 
 
 def test_the_steps_from_every_start_are_the_librarys(page: Page, http: str) -> None:
@@ -339,19 +228,6 @@ def test_the_film_plays_and_can_be_stopped(page: Page, http: str) -> None:
     figure.get_by_role("button", name="Play").press("Enter")
     expect(figure).not_to_have_attribute("data-push", str(push))
     assert int(figure.get_attribute("data-push") or "-1") > push, "it goes on where it was stopped"
-
-
-def test_the_drawn_film_plays_and_can_be_stopped(page: Page, http: str) -> None:
-    page.emulate_media(reduced_motion="no-preference")
-    figure = live(page, http, "drawn")
-    expect(figure).to_have_attribute("data-playing", "true")
-    figure.get_by_role("button", name="Pause").press("Enter")
-    expect(figure.get_by_role("status")).to_have_text("The film stands still.")
-    at = figure.get_attribute("data-picture")
-    page.wait_for_timeout(200)
-    expect(figure).to_have_attribute("data-picture", at or "")
-    figure.get_by_role("button", name="Play").press("Enter")
-    expect(figure).not_to_have_attribute("data-picture", at or "")
 
 
 @pytest.mark.parametrize("name", PAGES)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from functools import cache
 from typing import Any
 
@@ -47,14 +46,6 @@ def segment_agrees(figure: Locator) -> tuple[np.ndarray, np.ndarray]:
     np.testing.assert_allclose([shown[f"delta-{t}"] for t in range(len(deltas))], deltas, atol=1e-9)
     np.testing.assert_allclose([shown[f"advantage-{t}"] for t in range(len(deltas))], advantages, atol=1e-9)
     return deltas, advantages
-
-
-def test_gae_explorer_starts_with_the_librarys_numbers(page: Page, address: str) -> None:
-    figure = live(page, address, "gae")
-    deltas, advantages = segment_agrees(figure)
-    state = figures.gae_explorer().state
-    np.testing.assert_allclose(deltas, state["deltas"], atol=1e-9)
-    np.testing.assert_allclose(advantages, state["advantages"], atol=1e-9)
 
 
 def test_every_segment_at_every_end_of_the_sliders(page: Page, http: str) -> None:
@@ -113,19 +104,6 @@ def sweep_agrees(figure: Locator) -> dict[str, Any]:
     return shown
 
 
-def test_lambda_sweep_by_keyboard(page: Page, address: str) -> None:
-    figure = live(page, address, "sweep")
-    assert sweep_agrees(figure)["best"] == 0.9
-    for label, keys in (
-        ("λ", ("ArrowRight", "End", "ArrowLeft", "Home")),
-        ("γ", ("ArrowRight", "End", "Home")),
-    ):
-        figure.get_by_role("slider", name=label).focus()
-        for key in keys:
-            page.keyboard.press(key)
-            sweep_agrees(figure)
-
-
 def test_every_critic_of_the_lambda_sweep(page: Page, http: str) -> None:
     figure = live(page, http, "sweep")
     for i, critic in enumerate(SWEEP()["critics"]):
@@ -139,19 +117,3 @@ def test_every_critic_of_the_lambda_sweep(page: Page, http: str) -> None:
             "name"
         ]
         expect(figure.locator(".says")).to_contain_text("This is the least sum")
-
-
-def test_weights_of_the_n_step_returns(page: Page, http: str) -> None:
-    figure = live(page, http, "sweep")
-    bars = figure.locator("svg").first
-    expect(bars).to_have_attribute(
-        "aria-label", re.compile("n = 1: 0.50, n = 2: 0.25, n = 3: 0.13, n = 4: 0.06")
-    )
-    figure.get_by_role("slider", name="λ").fill("22")
-    expect(bars).to_have_attribute("aria-label", re.compile(r"n = 1: 0.05, .*all from n = 13 on: 0.54"))
-    heights = bars.locator("rect").evaluate_all(
-        "nodes => nodes.map((node) => Number(node.getAttribute('height')))"
-    )
-    lam = 0.95
-    expected = [(1 - lam) * lam**k for k in range(12)] + [lam**12]
-    np.testing.assert_allclose(np.array(heights) / sum(heights), expected, atol=1e-9)

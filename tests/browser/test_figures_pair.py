@@ -28,16 +28,6 @@ def numbers_agree(figure: Locator) -> dict[str, Any]:
     return shown
 
 
-def test_dpo_pair_by_keyboard(page: Page, address: str) -> None:
-    figure = live(page, address, "pair")
-    numbers_agree(figure)
-    for label in ("Distance h", "β"):
-        figure.get_by_role("slider", name=label).focus()
-        for key in ("ArrowRight", "End", "Home", "ArrowRight"):
-            page.keyboard.press(key)
-            numbers_agree(figure)
-
-
 def test_the_chosen_text_falls_if_kind_words_share_a_parameter(page: Page, http: str) -> None:
     figure = live(page, http, "pair")
     figure.get_by_role("slider", name="Distance h").fill("40")

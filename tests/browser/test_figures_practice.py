@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from playwright.sync_api import Locator, Page, expect
+from playwright.sync_api import Locator, Page
 
 from ppobook.teaching import figures
 
@@ -43,20 +43,6 @@ def cell_agrees(figure: Locator) -> dict[str, Any]:
     return shown
 
 
-def test_measured_maps_by_keyboard(page: Page, address: str) -> None:
-    figure = live(page, address, "maps")
-    assert cell_agrees(figure)["fell"] == 6
-    for label, keys in (
-        ("learning rate", ("ArrowLeft", "Home", "End")),
-        ("clip range ε", ("ArrowRight", "End", "Home")),
-    ):
-        figure.get_by_role("slider", name=label).focus()
-        for key in keys:
-            page.keyboard.press(key)
-            cell_agrees(figure)
-    expect(figure.get_by_role("status")).to_contain_text("clip range ε 0.05, learning rate 0.03: mean return")
-
-
 def test_every_map_and_what_its_cells_show(page: Page, http: str) -> None:
     figure = live(page, http, "maps")
     for i, one in enumerate(STATE()["maps"]):
@@ -73,19 +59,3 @@ def test_every_map_and_what_its_cells_show(page: Page, http: str) -> None:
     chosen = figure.locator("#row").input_value(), figure.locator("#column").input_value()
     at = int(chosen[0]) * 6 + int(chosen[1])
     assert texts[at] == str(all_held(figure)["entropy-rang"])
-
-
-def test_a_cell_is_pointed_at_by_mouse_and_by_touch(open_page: Any, http: str) -> None:
-    for phone in (False, True):
-        page = open_page(phone=phone)
-        figure = live(page, http, "maps")
-        grid = figure.locator("svg.map")
-        grid.scroll_into_view_if_needed()
-        box = grid.bounding_box()
-        assert box
-        # The middle of the second row from below and the fourth column.
-        across, down = (38 + 3.5 * 302 / 6) / 340, (252 - 1.5 * 244 / 5) / 308
-        touch = grid.tap if phone else grid.click
-        touch(position={"x": box["width"] * across, "y": box["height"] * down})
-        assert [figure.locator(f"#{name}").input_value() for name in ("row", "column")] == ["1", "3"]
-        cell_agrees(figure)

@@ -45,26 +45,6 @@ def tokens_agree(figure: Locator) -> dict[str, Any]:
     return shown
 
 
-def test_token_ratios_by_keyboard(page: Page, address: str) -> None:
-    figure = live(page, address, "tokens")
-    before = tokens_agree(figure)
-    for label, keys in (("Gradient steps", ("ArrowLeft", "Home", "End")), ("Clip ε", ("ArrowRight", "End"))):
-        figure.get_by_role("slider", name=label).focus()
-        for key in keys:
-            page.keyboard.press(key)
-            shown = tokens_agree(figure)
-    assert shown["clip_fraction"] == 0 < before["clip_fraction"], "at ε = 0.5 nothing is outside any more"
-    figure.get_by_role("slider", name="Gradient steps").press("Home")
-    assert all(value == 1 for name, value in tokens_agree(figure).items() if name.startswith("ratio"))
-    expect(figure.locator(".sum")).to_contain_text("every ratio is 1")
-    figure.locator("tbody button").first.focus()
-    page.keyboard.press("ArrowDown")
-    page.keyboard.press("ArrowDown")
-    expect(figure.locator("tbody button").nth(2)).to_have_attribute("aria-pressed", "true")
-    expect(figure.locator("tbody button").nth(2)).to_be_focused()
-    expect(figure.get_by_role("status")).to_contain_text("0 gradient steps. “fox”, token 3")
-
-
 def test_every_text_path_and_step(page: Page, http: str) -> None:
     figure = live(page, http, "tokens")
     for text, words in enumerate(WORDS):
@@ -99,16 +79,6 @@ def ends_agree(figure: Locator) -> dict[str, Any]:
     assert figure.locator(".written").all_text_contents() == written
     assert figure.locator("svg").first.locator("circle.run").count() == 10
     return shown
-
-
-def test_beta_explorer_by_keyboard(page: Page, address: str) -> None:
-    figure = live(page, address, "beta")
-    ends_agree(figure)
-    figure.get_by_role("slider", name="β").focus()
-    for key in ("ArrowRight", "End", "ArrowLeft", "Home"):
-        page.keyboard.press(key)
-        ends_agree(figure)
-    expect(figure.get_by_role("status")).to_contain_text("β 0: KL ")
 
 
 def test_every_beta_and_reward_model(page: Page, http: str) -> None:

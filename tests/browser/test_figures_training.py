@@ -41,16 +41,6 @@ def parts_agree(figure: Locator) -> dict[str, Any]:
     return shown
 
 
-def test_loss_parts_by_keyboard(page: Page, address: str) -> None:
-    figure = live(page, address, "parts")
-    assert set(parts_agree(figure)) > {"policy_loss", "value_part", "entropy_part", "loss", "turn"}
-    for label in ("Clip ε", "Value coefficient", "Entropy coefficient"):
-        figure.get_by_role("slider", name=label).focus()
-        for key in ("ArrowRight", "Home", "End"):
-            page.keyboard.press(key)
-            parts_agree(figure)
-
-
 def test_larger_rewards_turn_the_step_of_a_shared_trunk(page: Page, http: str) -> None:
     figure = live(page, http, "parts")
     before = parts_agree(figure)
@@ -99,21 +89,3 @@ def test_entropy_collapse_by_keyboard(page: Page, address: str) -> None:
         figure.get_by_label("Bonus with entropy coefficient").select_option(coef)
         assert policies_agree(figure)["with-entropy"] > policies_agree(figure)["without-entropy"]
     expect(figure.get_by_role("status")).to_contain_text("Update 40. Without a bonus: entropy 0.13")
-
-
-def test_entropy_collapse_plays_when_asked_and_stops(page: Page, http: str) -> None:
-    figure = live(page, http, "entropy")
-    page.wait_for_timeout(300)
-    expect(figure).to_have_attribute("data-update", "120")
-    figure.get_by_role("button", name="Play").press("Enter")
-    expect(figure).to_have_attribute("data-playing", "true")
-    figure.get_by_role("button", name="Pause").press("Enter")
-    expect(figure).to_have_attribute("data-playing", "false")
-    update = int(figure.get_attribute("data-update") or "-1")
-    assert 0 <= update < 120
-    page.wait_for_timeout(300)
-    expect(figure).to_have_attribute("data-update", str(update))
-    policies_agree(figure)
-    figure.get_by_role("button", name="Play").press("Enter")
-    expect(figure).to_have_attribute("data-update", "120", timeout=30_000)
-    expect(figure).to_have_attribute("data-playing", "false")

@@ -14,7 +14,7 @@ import pytest
 from playwright.sync_api import Locator, Page, expect
 
 from ppobook.course import masters
-from ppobook.teaching import drill, figures, progress, workspace
+from ppobook.teaching import figures, workspace
 
 from .conftest import ROOT, OpenPage, jupyterlab, open_notebook
 from .test_figures import agrees, numbers
@@ -154,80 +154,6 @@ def test_a_check_answers_a_wrong_solution_and_a_right_one(open_page: OpenPage, l
     run(page, answer)
     run(page, checked)
     expect(said).to_contain_text("✓ Right")
-
-
-def test_the_desk_shows_what_a_check_found_and_the_way_there(
-    open_page: OpenPage, lab: str, work: Path
-) -> None:
-    progress.clear(work)
-    page = open_notebook(open_page, lab, EXERCISES)
-    cells = page.locator(".jp-Notebook .jp-CodeCell")
-    wrong = masters.solutions(MASTER)["softmax-score"].source.replace(
-        "return score / temperature", "return score"
-    )
-    checked = cells.filter(has_text='check("softmax-score"').first
-    run(page, cells.filter(has_text="from ppobook.teaching import check").first)
-    answer = cells.filter(has_text="def softmax_score").first
-    write(page, answer, wrong)
-    run(page, answer)
-    run(page, checked)
-    expect(checked.locator(".jp-OutputArea-output")).to_contain_text("Not right")
-
-    page = open_notebook(open_page, lab, "desk/desk.ipynb")
-    cell = page.locator(".jp-Notebook .jp-CodeCell").first
-    run(page, cell)
-    said = cell.locator(".jp-OutputArea-output")
-    expect(said).to_contain_text("The score of a softmax, 10 min (begun)")
-    expect(said).to_contain_text("1 × ")
-    expect(said).to_contain_text("work/.progress.jsonl")
-    assert not page.get_by_text(str(work)).count()
-    # One that no other test has opened: of a kernel that runs, JupyterLab complains about what it holds.
-    said.get_by_role("link", name="2 Trust regions and TRPO").click()
-    heading = page.get_by_role("heading", name="Trust regions and TRPO", exact=True)
-    expect(heading).to_be_in_viewport(timeout=60_000)
-
-
-def test_the_desk_follows_a_path_and_remembers_it(open_page: OpenPage, lab: str, work: Path) -> None:
-    progress.clear(work)
-    page = open_notebook(open_page, lab, "desk/desk.ipynb")
-    cell = page.locator(".jp-Notebook .jp-CodeCell").first
-    said = cell.locator(".jp-OutputArea-output")
-    begin = "from ppobook.teaching.desk import desk\n"
-    write(page, cell, f'{begin}desk(path="fifteen hours")')
-    run(page, cell)
-    expect(said).to_contain_text("path must be one of fifteen-hours, language-models, whole-book, ")
-    expect(said).not_to_contain_text("Traceback")
-
-    write(page, cell, f'{begin}desk(path="fifteen-hours")')
-    run(page, cell)
-    expect(said).to_contain_text("Path: PPO in fifteen hours")
-    expect(said).to_contain_text("(next on the path: Implementation)")
-    assert progress.read(work).path == "fifteen-hours"
-
-    write(page, cell, f"{begin}desk()")
-    run(page, cell)
-    expect(said).to_contain_text("Path: PPO in fifteen hours")
-    progress.clear(work)
-    run(page, cell)
-    expect(said).not_to_contain_text("Path: ")
-
-
-def test_the_drill_asks_and_keeps_the_time(open_page: OpenPage, lab: str, work: Path) -> None:
-    progress.clear(work)
-    page = open_notebook(open_page, lab, "desk/drill.ipynb")
-    begin, ask, blank, check = page.locator(".jp-Notebook .jp-CodeCell").all()[:4]
-    run(page, begin)
-    run(page, ask)
-    run(page, check)
-    expect(check.locator(".jp-OutputArea-output")).to_contain_text("Not yet: there is no function")
-    said = ask.locator(".jp-OutputArea-output").inner_text()
-    formula = next(one for one in drill.formulas() if f"1 of 6: {one.title}." in said)
-    sources = (masters.solutions(path) for path in sorted(MASTER.parent.glob("*.ipynb")))
-    write(page, blank, next(found[formula.check].source for found in sources if formula.check in found))
-    run(page, blank)
-    run(page, check)
-    expect(check.locator(".jp-OutputArea-output").first).to_contain_text("✓ Right")
-    assert set(progress.best(progress.read(work))) == {formula.name}
 
 
 # --- the interactive figures --------------------------------------------------------------------------------

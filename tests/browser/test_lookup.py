@@ -28,14 +28,6 @@ def test_the_cheatsheet_prints_on_two_sheets_of_a4(open_page: OpenPage, site_url
     assert all(abs(width - 595) < 2 and abs(height - 842) < 2 for width, height in sizes), sizes
 
 
-def test_a_formula_leads_to_its_chapter_its_function_and_its_figure(page: Page, site_url: str) -> None:
-    page.goto(site_url + SHEET)
-    entry = page.locator(".entry", has_text="Clipped surrogate")
-    for name, target in (("(3.1)", "#equation-clipped-surrogate"), ("Figure 3.", "#fig-several-advantages")):
-        expect(entry.get_by_role("link", name=name)).to_have_attribute("href", re.compile(f"{target}$"))
-    expect(entry.get_by_role("link", name="clipped_surrogate_loss")).to_be_visible()
-
-
 # --- words of the glossary ----------------------------------------------------------------------------------
 
 
@@ -68,29 +60,4 @@ def test_words_are_one_stop_of_the_keyboard_and_arrow_keys_lead_on(page: Page, s
     assert tip.text_content() != first
     expect(page.locator("a.term[tabindex='0']")).to_have_count(1)
     page.keyboard.press("Enter")
-    page.wait_for_url("**/reference/glossary.html#term-*")
-
-
-def test_on_a_phone_a_word_says_it_on_the_screen_and_then_leads_on(
-    open_page: OpenPage, site_url: str
-) -> None:
-    page = open_page(phone=True)
-    ready(page, site_url + CHAPTER)
-    word, tip = page.locator("a.term:visible").nth(3), page.locator("#term-tip")
-    word.scroll_into_view_if_needed()
-    word.tap()
-    expect(tip).to_be_visible()
-    box = tip.bounding_box()
-    assert box is not None
-    assert box["x"] >= 0
-    assert box["x"] + box["width"] <= 390
-    word.tap()
-    page.wait_for_url("**/reference/glossary.html#term-*")
-
-
-def test_without_scripts_a_word_is_a_link_and_no_stop(open_page: OpenPage, site_url: str) -> None:
-    page = open_page(javascript=False)
-    page.goto(site_url + CHAPTER)
-    expect(page.locator("a.term:not([tabindex='-1'])")).to_have_count(0)
-    page.locator("a.term:visible").first.click()
     page.wait_for_url("**/reference/glossary.html#term-*")

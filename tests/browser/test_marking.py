@@ -70,20 +70,6 @@ def test_by_keyboard(server: MarkingServer, page: Page) -> None:
     expect(page.locator("#questions")).to_contain_text("2 of 4 marked")
 
 
-def test_enter_saves_at_once_and_goes_on(server: MarkingServer, page: Page) -> None:
-    page.goto(server.address)
-    expect(page.locator("#place")).to_have_text("Answer 1 of 3")
-    for place in ("Answer 2 of 3", "Answer 3 of 3"):
-        page.keyboard.press("3")
-        page.keyboard.press("Enter")
-        expect(page.locator("#place")).to_have_text(place)
-    page.keyboard.press("1")
-    page.keyboard.press("Enter")
-    expect(page.locator("#state")).to_have_text("✓ saved")
-    expect(page.locator("#questions")).to_contain_text("4 of 4 marked")
-    assert None not in points(server).values()
-
-
 def test_two_tabs(server: MarkingServer, open_page: OpenPage) -> None:
     one, two = open_page(), open_page()
     two.forgiven.append("409")  # type: ignore[attr-defined]

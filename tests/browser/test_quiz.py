@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 from playwright.sync_api import Locator, Page, expect
 
-from ppobook.teaching import figures
 from ppobook.teaching.questions import Question, load_quiz
-
-from .conftest import OpenPage
 
 QUIZ = load_quiz("00_setting_out")
 PAGE = "chapters/00_setting_out.html"
@@ -48,32 +44,6 @@ def take(quiz: Locator, choices: Sequence[int]) -> None:
         while quiz.locator(":focus").get_attribute("class") != "main":
             quiz.page.keyboard.press("Tab")
         quiz.page.keyboard.press("Enter")
-
-
-@pytest.mark.parametrize("choices", ["right", "wrong", "unsure", "second wrong"])
-def test_what_to_read_is_what_was_not_right_at_first(page: Page, site_url: str, choices: str) -> None:
-    answers = {
-        "right": [right(q) for q in QUIZ.questions],
-        "wrong": [wrong(q) for q in QUIZ.questions],
-        "unsure": [len(q.options) for q in QUIZ.questions],
-        "second wrong": [wrong(q) if n == 1 else right(q) for n, q in enumerate(QUIZ.questions)],
-    }[choices]
-    wanted = {
-        "right": [],
-        "wrong": list(QUIZ.sections),
-        "unsure": list(QUIZ.sections),
-        "second wrong": [QUIZ.questions[1].options[wrong(QUIZ.questions[1])].section],
-    }[choices]
-    page.goto(f"{site_url}/index.html")
-    found = page.evaluate(
-        """async ([source, state, answers]) => {
-            const url = URL.createObjectURL(new Blob([source], { type: "text/javascript" }));
-            const { toRead } = await import(url);
-            return toRead(state.questions, state.sections, answers);
-        }""",
-        [figures.source("quiz"), json.loads(json.dumps(QUIZ.state())), answers],
-    )
-    assert found == wanted
 
 
 @pytest.mark.parametrize("where", ["server", "file"])
@@ -112,18 +82,3 @@ def test_each_answer_says_why_and_the_first_one_counts(page: Page, site_url: str
     quiz.get_by_role("button", name="Start again").click()
     take(quiz, [right(q) for q in QUIZ.questions])
     expect(quiz).to_contain_text("Nothing to read up")
-
-
-@pytest.mark.parametrize("phone", [False, True])
-def test_without_a_script_it_is_a_list_with_folded_answers(
-    open_page: OpenPage, site_url: str, phone: bool
-) -> None:
-    page = open_page(phone=phone, javascript=False)
-    page.goto(f"{site_url}/{PAGE}")
-    plain = page.locator(".ppobook-quiz-plain")
-    expect(plain.get_by_text(QUIZ.questions[0].ask)).to_be_visible()
-    answers = plain.locator("details")
-    expect(answers).to_have_count(len(QUIZ.questions))
-    expect(plain.get_by_text("Right:").first).to_be_hidden()
-    answers.first.locator("summary").click()
-    expect(plain.get_by_text("Right:").first).to_be_visible()

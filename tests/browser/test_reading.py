@@ -193,63 +193,6 @@ def test_where_a_search_leads_its_words_are_marked_and_no_others(page: Page, sit
     assert page.evaluate(read) == []
 
 
-def test_results_come_while_one_types_and_the_arrows_lead_to_them(page: Page, site_url: str) -> None:
-    page.goto(site_url + "/index.html")
-    page.keyboard.press("Control+k")
-    page.keyboard.type("value clipping")
-    first = page.locator(".search-results a").first
-    expect(first).to_be_visible(timeout=30_000)
-    expect(page.locator(".search-results [role=status]")).to_contain_text("place")
-    # Neither does the page show through, nor the magnifier cover what was typed.
-    ground = page.locator(".search-results").evaluate("box => getComputedStyle(box).backgroundColor")
-    assert not re.fullmatch(r"transparent|rgba\(.*, 0\)", ground)
-    field, icon = (
-        page.locator("#pst-search-dialog input[type=search]"),
-        page.locator("#pst-search-dialog .fa-magnifying-glass"),
-    )
-    inside = field.evaluate(
-        "f => f.getBoundingClientRect().left + parseFloat(getComputedStyle(f).paddingLeft)"
-    )
-    assert icon.evaluate("i => i.getBoundingClientRect().right") < inside
-    excerpts = " ".join(page.locator(".search-results p").all_inner_texts())
-    assert "Ctrl" not in excerpts
-    assert "Skip to main content" not in excerpts
-    page.keyboard.press("ArrowDown")
-    expect(first).to_be_focused()
-    page.keyboard.press("Enter")
-    expect(page.locator(".bd-article h1")).to_be_visible()
-
-
-def test_a_slash_opens_the_search_but_where_one_types_and_until_it_is_turned_off(
-    page: Page, site_url: str
-) -> None:
-    page.goto(site_url + "/reference/cards.html")
-    dialog, field = page.locator("#pst-search-dialog"), page.locator("#pst-search-dialog input[type=search]")
-    page.locator("select.which").focus()
-    page.keyboard.press("/")
-    expect(dialog).to_be_hidden()
-    page.locator("body").click(position={"x": 700, "y": 500})
-    page.keyboard.press("/")
-    expect(field).to_be_focused()
-    expect(field).to_have_value("")
-    page.keyboard.type("a/b")
-    expect(field).to_have_value("a/b")
-    switch = dialog.get_by_role("checkbox", name="The key / opens this search, too")
-    expect(switch).to_be_checked()
-    switch.uncheck()
-    page.keyboard.press("Escape")
-    for address in ("/reference/cards.html", "/reference/notation.html"):
-        page.goto(site_url + address)
-        page.keyboard.press("/")
-        expect(dialog).to_be_hidden()
-    page.keyboard.press("Control+k")
-    expect(field).to_be_focused()
-    switch.check()
-    page.keyboard.press("Escape")
-    page.keyboard.press("/")
-    expect(field).to_be_focused()
-
-
 # --- lost readers, and new ones ----------------------------------------------------------------------------
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Iterator
 from html.parser import HTMLParser
 from os.path import dirname, join, normpath, relpath
@@ -15,7 +14,7 @@ from playwright.sync_api import Page, expect
 
 import repository
 
-from .conftest import ROOT, OpenPage, ready
+from .conftest import ROOT, ready
 
 CHAPTER = "/chapters/01_vanilla_policy_gradient.html"
 EXERCISES = "/exercises/01_vanilla_policy_gradient.html"
@@ -29,54 +28,9 @@ def test_the_theme_can_be_switched(page: Page, site_url: str) -> None:
         expect(page.locator("html")).to_have_attribute("data-theme", mode.lower())
 
 
-def test_a_request_to_another_machine_is_found_out(page: Page, site_url: str) -> None:
-    page.goto(site_url + "/index.html")
-    for address in ("http://example.com/", "http://192.0.2.1/"):
-        page.evaluate("address => fetch(address).catch(() => {})", address)
-    found = " ".join(page.complaints)  # type: ignore[attr-defined]
-    page.complaints.clear()  # type: ignore[attr-defined]
-    assert "asks for http://example.com/" in found
-    assert "asks for http://192.0.2.1/" in found
-
-
-def test_without_scripts_there_are_pictures(open_page: OpenPage, site_url: str) -> None:
-    page = open_page(javascript=False)
-    page.goto(site_url + CHAPTER)
-    stills = page.locator(".ppobook-figure img")
-    assert stills.count() >= 1
-    for still in stills.all():
-        still.scroll_into_view_if_needed()
-        expect(still).to_be_visible()
-        assert still.get_attribute("alt")
-
-
 # A checkout that knows no address of the book's repository builds a site without links to it.
 BOOK = yaml.safe_load((ROOT / "book.yml").read_text(encoding="utf-8"))["meta"]
 ADDRESS = repository.address(ROOT, BOOK.get("repository"))
-ON_GITHUB = ADDRESS.startswith("https://github.com/")
-
-
-def test_the_links_of_a_chapter_lead_to_its_source_or_are_left_out(page: Page, site_url: str) -> None:
-    page.goto(site_url + CHAPTER)
-    edit, report = (page.get_by_role("link", name=name) for name in ("Suggest an edit", "Report a mistake"))
-    if not ADDRESS:
-        expect(edit.or_(report)).to_have_count(0)
-        return
-    source = re.compile(rf"^{re.escape(ADDRESS)}/edit/.*/chapters/01_vanilla_policy_gradient\.md$")
-    expect(edit).to_have_attribute("href", source)
-    assert "chapters/01_vanilla_policy_gradient" in unquote(report.get_attribute("href") or "")
-
-
-def test_the_buttons_of_a_chapter_lead_to_its_notebook_or_are_left_out(page: Page, site_url: str) -> None:
-    page.goto(site_url + CHAPTER)
-    run = page.get_by_role("button", name="Run this page")
-    if not ON_GITHUB:
-        expect(run).to_have_count(0)
-        return
-    run.click()
-    notebook = CHAPTER.replace(".html", ".ipynb")
-    for name, end in (("Colab", f"/blob/colab{notebook}"), ("Binder", f"?urlpath=lab/tree{notebook}")):
-        assert (page.get_by_role("link", name=name).get_attribute("href") or "").endswith(end)
 
 
 def test_colabs_copy_installs_first_and_changes_nothing_else(site: Path) -> None:
@@ -88,15 +42,6 @@ def test_colabs_copy_installs_first_and_changes_nothing_else(site: Path) -> None
         assert "%pip install" in "".join(copy["cells"][0]["source"])
         assert copy["cells"][1:] == original["cells"]
         assert not any("pip install" in "".join(cell["source"]) for cell in original["cells"])
-
-
-def test_solutions_are_folded(page: Page, site_url: str) -> None:
-    ready(page, site_url + EXERCISES)
-    boxes = page.locator("details", has=page.get_by_text(re.compile("^(Solution|Model answer)$")))
-    assert boxes.count() >= 7
-    assert boxes.evaluate_all("all => all.every(box => !box.open)")
-    boxes.first.locator("summary").click()
-    expect(boxes.first.locator("pre, p").first).to_be_visible()
 
 
 # --- links, read from the files -----------------------------------------------------------------------------

@@ -10,7 +10,7 @@ from playwright.sync_api import Page
 
 from ppobook.course import slides
 
-from .conftest import ROOT, OpenPage
+from .conftest import ROOT
 
 # How far a slide may be made smaller, so that it can still be read from the last row.
 LEAST = 0.55
@@ -52,12 +52,6 @@ def here(page: Page) -> str:
     return str(page.evaluate("document.querySelector('.slide.here').id"))
 
 
-@pytest.mark.parametrize("size", [(1920, 1080), (1024, 768)])
-def test_nothing_overflows_on_other_screens(page: Page, address: str, size: tuple[int, int]) -> None:
-    opened(page, address, *size)
-    assert page.evaluate(OVERFLOWS) == []
-
-
 @pytest.mark.parametrize("chapter", CHAPTERS)
 def test_a_chapter_fits_is_not_tiny_and_asks_for_nothing(page: Page, tmp_path: Path, chapter: str) -> None:
     asked: list[str] = []
@@ -94,14 +88,6 @@ def test_the_keys(page: Page, address: str) -> None:
     page.locator("#s5").click()
     assert here(page) == "s5"
     assert "overview" not in page.evaluate("document.body.className")
-
-
-def test_a_phone_shows_all_slides_one_below_the_other(open_page: OpenPage, address: str) -> None:
-    page = opened(open_page(phone=True), address, 390, 844)
-    assert page.evaluate("document.documentElement.scrollWidth") <= 390
-    tops = page.evaluate("[...document.querySelectorAll('.slide')].map(s => s.getBoundingClientRect().top)")
-    assert tops == sorted(tops)
-    assert len(set(tops)) == len(tops)
 
 
 def test_it_prints_a_slide_a_page(page: Page, address: str) -> None:

@@ -7,7 +7,6 @@ import pytest
 from .conftest import OpenPage, ready
 
 SHEET = "/reference/cheatsheet.html"
-LEDGER = "/reference/notation.html"
 CHAPTER = "/chapters/03_the_clipped_surrogate.html"
 
 # Of each box that could scroll, whether it does, and what it says of it.
@@ -35,15 +34,3 @@ def test_what_scrolls_on_a_phone_fades_at_its_end_and_is_a_stop_with_a_name(
     assert [box for box in wide if not (box["more"] == "after" and box["fades"] and box["stop"])] == []
     assert len({box["name"] for box in wide}) == len(wide)
     assert [box for box in boxes if not box["wide"] and (box["more"] or box["fades"] or box["stop"])] == []
-
-
-def test_on_a_phone_the_ledger_names_only_what_it_says(open_page: OpenPage, site_url: str) -> None:
-    page = open_page(phone=True)
-    ready(page, site_url + LEDGER)
-    page.wait_for_selector("table.by-row .column-name")
-    cells = page.evaluate(
-        """() => [...document.querySelectorAll("table.by-row td .column-name")]
-          .map((name) => name.parentElement.innerText.trim() === name.innerText.trim())"""
-    )
-    assert len(cells) > 100
-    assert not any(cells)

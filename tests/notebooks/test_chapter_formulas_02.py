@@ -85,13 +85,6 @@ def test_trajectory_ratios_turn_old_trajectories_into_new_ones(seed):
     assert (mdp.start @ np.linalg.matrix_power(passed_on, 2)).sum() == pytest.approx(second, abs=1e-12)
 
 
-def test_variance_of_a_product_of_independent_ratios():
-    """Var[w_T] = (1 + Var[r])^T − 1, all sequences of three tosses written down."""
-    ratios = np.array([1.1, 0.9])
-    products = ratios[:, None, None] * ratios[:, None] * ratios
-    assert products.var() == pytest.approx((1 + ratios.var()) ** 3 - 1, abs=1e-12)
-
-
 @seeds
 def test_performance_difference(seed):
     """Over the new policy's trajectories; by visits; and with the old one's, ratios up to t."""
@@ -208,17 +201,3 @@ def test_natural_gradient_of_a_table(seed):
     (slope,) = torch.autograd.grad(kl, logits, create_graph=True)
     (product,) = torch.autograd.grad(slope.ravel() @ half, logits)
     np.testing.assert_allclose(product.ravel(), explicit, atol=1e-12)
-
-
-@seeds
-def test_length_of_the_natural_step(seed):
-    """Among all steps with ½ xᵀFx ≤ δ none has a larger gᵀx."""
-    rng = np.random.default_rng(seed)
-    root = rng.normal(size=(6, 6))
-    matrix, gradient, delta = root @ root.T, rng.normal(size=6), 0.01
-    natural = np.linalg.solve(matrix, gradient)
-    step = natural * np.sqrt(2 * delta / (natural @ matrix @ natural))
-    assert step @ matrix @ step / 2 == pytest.approx(delta)
-    others = rng.normal(size=(10_000, 6))
-    others *= np.sqrt(2 * delta / np.einsum("ni,ij,nj->n", others, matrix, others))[:, None]
-    assert (others @ gradient <= step @ gradient + 1e-12).all()

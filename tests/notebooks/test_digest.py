@@ -93,7 +93,6 @@ def test_nothing_changed_nothing_said(book):
     ("file", "old", "new", "sentence"),
     [
         ("lib/ppobook/toy.py", "twice.TWO * x", "x * twice.TWO", "lib/ppobook/toy.py changed"),
-        ("lib/ppobook/twice.py", "TWO = 2", "TWO = 2.0", "lib/ppobook/twice.py changed"),
         ("results/numbers/table.csv", "3", "4", "results/numbers/table.csv changed"),
         ("constraints.txt", "2.0", "2.1", "constraints.txt pins other versions"),
         (
@@ -108,15 +107,7 @@ def test_nothing_changed_nothing_said(book):
             "toy.double(2)",
             "its code cells changed since it was executed",
         ),
-        ("chapters/01_tiny.md", "# A tiny chapter\n", "# A tiny chapter\n\nx\n\n+++\n", "in cell 1 and"),
         ("chapters/01_tiny.md", LAST_CELL, "", "it has 6 cells, and chapters/01_tiny.md makes 5"),
-        ("chapters/01_tiny.md", "one grey dot", "two dots", "in cell 5"),
-        (
-            "chapters/01_tiny.ipynb",
-            "One paragraph",
-            "A paragraph",
-            "it differs from chapters/01_tiny.md in cell 1",
-        ),
         (
             "chapters/01_tiny.ipynb",
             '"outputs": []',
@@ -138,9 +129,6 @@ def test_a_change_is_found_and_named(book, file, old, new, sentence):
     [
         ("lib/ppobook/toy.py", '"""Twice x."""', '"""Two times x.\n\n    With care.\n    """'),
         ("lib/ppobook/toy.py", "    return twice", "    # why not\n    return twice"),
-        ("lib/ppobook/toy.py", '"""Toys."""', '"""Toys of ours."""'),
-        ("lib/ppobook/twice.py", "TWO = 2\n", 'TWO = 2\n"""The number itself."""\n'),
-        ("lib/ppobook/twice.py", "TWO = 2\n", "TWO = (\n    2\n)\n"),
         ("lib/ppobook/unused.py", "imports this", "reads this"),
         ("constraints.txt", "# pins", "# exact pins"),
     ],
@@ -154,13 +142,6 @@ def test_an_edited_master_makes_both_of_its_notebooks_stale(book):
     replace(book / "exercises/masters/01_tiny.md", "Double it.", "Double it, please.")
     assert all(stale(target.notebook, book) for target in targets(book)[1:])
     assert said(book) == []
-
-
-def test_an_edited_solution_changes_the_master_alone(book):
-    _, master, reader = targets(book)
-    replace(master.source, "return x + x", "return 2 * x")
-    assert stale(master.notebook, book)
-    assert stale(reader.notebook, book) == []
 
 
 # --- the digest of a module ---------------------------------------------------------------------------------
@@ -208,16 +189,8 @@ def test_the_digest_of_a_module_is_the_same_on_every_python():
     ("one", "other"),
     [
         ("x = 1", "x = 1.0"),
-        ("x = 1", "x = True"),
-        ("x = 'a'", "x = b'a'"),
-        ("f(a, b)", "f(b, a)"),
-        ("x = a.b", "x = a[b]"),
-        ("def f(x): return x", "def f(x): yield x"),
         ("def f(x, y): pass", "def f(x, *, y): pass"),
         ("x = f'{a}b'", "x = f'{a}c'"),
-        ("x = f'{a!r}'", "x = f'{a!s}'"),
-        ("x = ['', 'b']", "x = ['b']"),
-        ("if a:\n    b\nelse:\n    c", "if a:\n    b\nc"),
         ("x = -0.0", "x = 0.0"),
     ],
 )

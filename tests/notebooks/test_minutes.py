@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-import minutes
-from minutes import Counts
 from notebook_builder.draft import draft
 from notebook_builder.targets import targets
 from ppobook.course import references
+from ppobook.teaching import minutes
+from ppobook.teaching.minutes import Counts
 from ppobook.teaching.tags import Cell, read
 
 ROOT = Path(__file__).parents[2]
@@ -94,21 +94,6 @@ def test_a_place_to_stop_knows_what_came_before_it() -> None:
     chapter = minutes.count([text(f"{'word ' * 250}\n\n{stop}\n\n{'word ' * 246}"), text(stop)])
     # The mark itself is read too, and the title of the second.
     assert chapter.sittings == pytest.approx([255 / 250, (250 + 6 + 246 + 5) / 250])
-
-
-@pytest.mark.parametrize(
-    ("counts", "took"),
-    [
-        (Counts(3754, 92, 9, 151, 5), 45),
-        (Counts(4833, 45, 13, 441, 7), 85),
-        (Counts(6819, 184, 16, 618, 8), 125),
-        (Counts(8085, 156, 9, 644, 10), 120),
-    ],
-)
-def test_the_weights_are_those_of_chapters_that_readers_have_timed(counts: Counts, took: int) -> None:
-    """Chapters 0 to 3 before there were Deeper boxes, at commit b9c94c0."""
-    assert minutes.about(counts.minutes) == took
-    assert counts.minutes == pytest.approx(took, abs=2.3)
 
 
 @pytest.mark.parametrize("number", [path.stem[:2] for path in sorted((ROOT / "chapters").glob("*.md"))])

@@ -61,15 +61,6 @@ def test_a_figure_is_above_or_below() -> None:
     ]
 
 
-@pytest.mark.parametrize(
-    ("source", "problem"),
-    [("{cite}`nobody1900`", "no entry 'nobody1900'"), ("{ref}`sec-nowhere`", "labelled 'sec-nowhere'")],
-)
-def test_what_refers_to_nothing_is_refused(source: str, problem: str) -> None:
-    with pytest.raises(references.UnknownReferenceError, match=problem):
-        text(source)
-
-
 @pytest.mark.parametrize("target", targets(), ids=lambda target: f"{target.kind}-{target.source.stem}")
 def test_no_notebook_leaves_a_reference_to_the_site(target) -> None:
     notebook = json.loads(target.notebook.read_text(encoding="utf-8"))

@@ -6,16 +6,14 @@ an assertion in the claims that holds the right name and says something else of 
 
 from __future__ import annotations
 
-import ast
 import re
 from pathlib import Path
 
 import pytest
 import yaml
-from cell_names import from_boxes, names_of, two_meanings
-from verdicts import printed_names, prints_a_verdict, unclaimed
+from cell_names import from_boxes, two_meanings
 
-import minutes
+from ppobook.teaching import minutes
 from ppobook.teaching.tags import Cell, read
 
 ROOT = Path(__file__).parents[2]
@@ -53,7 +51,7 @@ def start_of(cell: Cell) -> str:
 @each_chapter
 def test_the_main_road_is_no_longer_than_a_reader_was_promised(path: Path) -> None:
     chapter = minutes.count(read(path)["cells"])
-    assert round(chapter.minutes) <= LONGEST.get(path.stem[:2], 60), minutes.table(path.stem, chapter, False)
+    assert round(chapter.minutes) <= LONGEST.get(path.stem[:2], 60)
 
 
 def test_no_minutes_to_read_are_typed() -> None:
@@ -62,29 +60,6 @@ def test_no_minutes_to_read_are_typed() -> None:
 
 
 # --- Deeper boxes -------------------------------------------------------------------------------------------
-
-
-@each_chapter
-def test_a_box_says_in_one_line_of_italics_what_is_inside(path: Path) -> None:
-    text = path.read_text(encoding="utf-8")
-    boxes = re.findall(r"^#+ Deeper:.*\n+(.*\n.*)", text, re.M)
-    assert [below for below in boxes if not re.match(r"\*(?!\*)[^\n]*[^*\n]\*\n$", below + "\n")] == []
-    # The line is part of what opens the box, where a link can't be reached by keyboard.
-    assert [
-        below
-        for below in boxes
-        if re.search(r"\{(ref|eq|numref|cite|cite:t)\}`|\]\(|https?:", below.split("\n")[0])
-    ] == []
-    # A title in lower case, or without the colon, would not be folded.
-    assert re.findall(rf"^#+ (?!{minutes.DEEPER}\S)deeper\b.*", text, re.M | re.I) == []
-
-
-@each_chapter
-def test_a_place_to_stop_is_on_the_road(path: Path) -> None:
-    """A box ends only at the next title, so a mark below its text would be folded with it."""
-    prose = re.sub(r"^```.*?^```", "", path.read_text(encoding="utf-8"), flags=re.M | re.S)
-    marked = [part for part in re.split(r"^#+ ", prose, flags=re.M) if ":class: sitting" in part]
-    assert [part.splitlines()[0] for part in marked if part.startswith(minutes.DEEPER)] == []
 
 
 @each_chapter
@@ -107,109 +82,3 @@ def test_a_name_that_other_cells_read_is_bound_in_one_cell(path: Path) -> None:
 
 
 # --- cells --------------------------------------------------------------------------------------------------
-
-
-@each_chapter
-def test_a_cell_that_only_draws_is_folded(path: Path) -> None:
-    cells = code_and_place(path)
-    found = []
-    for index, (cell, _, _) in enumerate(cells):
-        later = set().union(*(names_of(other["source"]).reads for other, _, _ in cells[index + 1 :]))
-        draws = "figure" in cell["metadata"].get("mystnb", {}) and not names_of(cell["source"]).binds & later
-        # One call, such as that of an interactive figure, may be seen.
-        more = len(ast.parse(cell["source"]).body) > 1
-        if draws and more and not minutes.HIDDEN & set(tags(cell)):
-            found.append(start_of(cell))
-    assert not found, "\n".join(found)
-
-
-def tags(cell: Cell) -> list[str]:
-    return cell["metadata"].get("tags", [])
-
-
-# --- claims -------------------------------------------------------------------------------------------------
-
-
-@each_chapter
-def test_every_verdict_that_is_printed_is_asserted(path: Path) -> None:
-    cells = code_and_place(path.with_suffix(".ipynb"))
-    claimed = set().union(*(names_of(cell["source"]).reads for cell, place, _ in cells if place == "claims"))
-    found = [
-        f"“{start_of(cell)}” … “{cell['source'].strip().splitlines()[-1]}”: the claims say nothing of "
-        + ", ".join(sorted(missing))
-        for cell, place, _ in cells
-        if place != "claims" and prints_a_verdict(cell)
-        if (missing := unclaimed(cell["source"], claimed))
-    ]
-    assert not found, "\n".join(found)
-
-
-@each_chapter
-def test_every_myth_is_asserted(path: Path) -> None:
-    """The claims read a name that the myth's own cells print or bind."""
-    cells = code_and_place(path)
-    claimed = set().union(*(names_of(cell["source"]).reads for cell, place, _ in cells if place == "claims"))
-    myths: dict[str, set[str]] = {}
-    for cell, _, headings in cells:
-        if any(re.search(r"\bmyths?\b", heading, re.I) for heading in headings):
-            own = printed_names(cell["source"]) | names_of(cell["source"]).binds
-            myths.setdefault(headings[-1], set()).update(own)
-    assert [myth for myth, own in myths.items() if not own & claimed] == []
-
-
-@each_chapter
-def test_a_myth_is_a_sentence_its_source_a_measurement_and_a_verdict(path: Path) -> None:
-    cells = "\n".join(cell["source"] for cell in read(path)["cells"] if cell["cell_type"] != "code")
-    parts = r"\*\*The sentence\.\*\*.+?\*\*Who says it\.\*\*.+?\{cite\}`.+?\*\*Measured.+?\*\*Verdict\.\*\*"
-    myths = re.findall(r"^#+ Myth: ([^\n]*)$(.*?)(?=^#+ |\Z)", cells, re.M | re.S)
-    assert [title for title, text in myths if '"' not in title or not re.search(parts, text, re.S)] == []
-
-
-# --- the tests themselves -----------------------------------------------------------------------------------
-
-
-def test_a_name_with_two_meanings_is_found() -> None:
-    cells = [
-        "import numpy as np\nlow, high = 0.8, 1.2",
-        "for low in range(3):\n    print(low)",
-        "import numpy as np\nprint(np.clip(2, low, high))",
-        "np.zeros(3)\ntotal = 0",
-        "total += 1",
-        "def clip(r):\n    return np.clip(r, low, high)",
-        "total",
-    ]
-    assert [(index, name) for index, name, _ in two_meanings(cells)] == [(2, "low"), (5, "low")]
-
-
-def test_a_name_that_stays_within_its_cell_may_be_used_again() -> None:
-    cells = ["for seed in range(3):\n    x = seed", "seed = 1\nprint(seed, [x for x in 'ab'])", "x = 3\nx"]
-    assert list(two_meanings(cells)) == []
-
-
-def test_what_only_a_box_defines_is_found() -> None:
-    cells = ["a = 1", "b = a", "def f():\n    return b", "b = 2", "print(b)", "assert c"]
-    where = ["road", "deeper", "road", "road", "road", "claims"]
-    assert list(from_boxes(cells, where)) == [(2, "b")]
-
-
-@pytest.mark.parametrize(
-    ("source", "claimed", "missing"),
-    [
-        ("print('below:', (clipped < r * A).any())", {"r", "A"}, {"clipped"}),
-        ("print(np.allclose(ours, theirs))", {"ours"}, {"theirs"}),
-        ("for name, x in ways:\n    print(name, f'{x < by_hand}')", {"by_hand"}, set()),
-        ("for name, x in ways:\n    print(name, f'{x < by_hand}')", {"ways"}, {"by_hand"}),
-        ("found = search(start)\nprint(found.accepted)", {"start"}, {"found"}),
-        ("def f(x):\n    return x\ny = 1\nsame = f(y) == z\nprint(f'{same}')", {"f"}, {"same", "y"}),
-        ("def f(x):\n    return x\ny = 1\nsame = f(y) == z\nprint(f'{same}')", {"y"}, set()),
-    ],
-)
-def test_what_the_claims_leave_out(source: str, claimed: set[str], missing: set[str]) -> None:
-    assert unclaimed(source, claimed) == missing
-
-
-@pytest.mark.parametrize(
-    ("said", "verdict"), [("same: True\n", True), ("True True\n", True), ("  if x is False:\n", False)]
-)
-def test_a_verdict_is_told_from_code(said: str, verdict: bool) -> None:
-    assert prints_a_verdict({"outputs": [{"output_type": "stream", "text": said}]}) is verdict

@@ -9,14 +9,12 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
-from sphinx_process import sphinx
 
 import site_cheatsheet
 import site_hooks
 
 ROOT = Path(__file__).resolve().parents[2]
 DATA = tomllib.loads((ROOT / site_cheatsheet.DATA).read_text(encoding="utf-8"))
-PAGE = (ROOT / f"{site_cheatsheet.PAGE}.md").read_text(encoding="utf-8")
 CHAPTERS = [path.read_text(encoding="utf-8") for path in sorted((ROOT / "chapters").glob("*.md"))]
 ENTRIES = [entry for group in DATA["equations"].values() for entry in group["entries"]]
 ROWS = [row for table in DATA["settings"].values() for row in table["rows"]]
@@ -26,53 +24,20 @@ def named(rows, key="name"):
     return [row[key] for row in rows]
 
 
-# --- formulas -----------------------------------------------------------------------------------------------
-
-
-def test_each_group_and_each_table_is_on_the_page_once():
-    assert re.findall(r"\{equations\} (\w+)", PAGE) == list(DATA["equations"])
-    assert re.findall(r"\{settings\} (\w+)", PAGE) == list(DATA["settings"])
-
-
 @pytest.mark.parametrize("entry", ENTRIES, ids=named(ENTRIES))
 def test_each_formula_has_its_label_its_code_and_its_figure(entry):
     for label in entry["labels"]:
         assert sum(f"$$ ({label})" in text for text in CHAPTERS) == 1
     for name in entry["code"]:
-        module, last = site_cheatsheet.parts_of(name)
+        module, _, last = name.rpartition(".")
         assert hasattr(importlib.import_module(f"ppobook.{module}"), last)
     for figure in entry.get("figures", []):
         assert any(re.search(rf"name: {figure}$", text, re.M) for text in CHAPTERS)
 
 
-def test_equations_are_found_by_label():
-    text = "$$\na = b\n$$ (one)\n\n$$\nc\n$$\n\n$$\n\\begin{aligned}\nd\n\\end{aligned}\n$$ (two)\n"
-    found = site_cheatsheet.equations_in(text)
-    assert found == {"one": "a = b", "two": "\\begin{aligned}\nd\n\\end{aligned}"}
-
-
-@pytest.mark.parametrize(
-    ("tex", "shown"),
-    [
-        ("a, b .", "a, b"),
-        ("a ,", "a"),
-        ("a\\,", "a\\,"),
-        ("\\begin{aligned}\na .\n\\end{aligned}", "\\begin{aligned}\na\n\\end{aligned}"),
-    ],
-)
-def test_the_mark_that_ends_a_sentence_stays_in_the_chapter(tex, shown):
-    assert site_cheatsheet.equations_in(f"$$\n{tex}\n$$ (one)\n") == {"one": shown}
-
-
-# --- settings -----------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("row", ROWS, ids=named(ROWS))
 def test_each_setting_is_the_librarys_and_is_explained_somewhere(row):
-    module, _, cls = row["of"].rpartition(".")
-    assert row["name"] in {
-        name for name, *_ in site_hooks.settings_of(ROOT / "lib", f"ppobook.{module}", cls)
-    }
+    assert row["name"] in {name for name, *_ in site_hooks.settings_of(f"ppobook.{row['of']}")}
     assert any(f"({row['section']})=" in text for text in CHAPTERS)
     assert row.get("sweeps") or row.get("presets") or row.get("note")
 
@@ -99,104 +64,3 @@ def test_a_sweep_is_what_its_tables_say(name, one):
         here = {key if isinstance(key, str) else float(key): mean for key, mean in means.items()}
         ours = {key if key in here else float(key): sum(x) / len(x) for key, x in found.items()}
         assert {key: ours[key] for key in here} == pytest.approx(here)
-
-
-def test_sweeps_are_put_in_order_and_said_shortly():
-    text = "lr,seed,update,final\n0.1,0,1,5\n0.1,0,2,10\n0.01,0,1,-3\n0.1,1,2,20\n0.01,1,1,-4\n"
-    found = site_cheatsheet.sweep([(text, {})], "lr", "final")
-    assert found == {"0.01": [-3.0, -4.0], "0.1": [10.0, 20.0]}
-    assert site_cheatsheet.said(found, 1) == "0.01 → −3.5, 0.1 → **15.0** (2 seeds)"
-    assert site_cheatsheet.sweep([(text, {"where": {"seed": 1}})], "lr", "final") == {
-        "0.01": [-4],
-        "0.1": [20],
-    }
-
-
-def test_presets_are_read_from_the_library():
-    from ppobook import presets
-
-    text = (ROOT / "lib" / "ppobook" / "presets.py").read_text(encoding="utf-8")
-    expected = {env: own["gamma"] for env, own in presets.PPO.items() if "gamma" in own}
-    assert site_cheatsheet.presets_of(text, "gamma") == expected
-
-
-# --- a small book -------------------------------------------------------------------------------------------
-
-CONF = """
-extensions = ["myst_nb", "site_cheatsheet"]
-include_patterns = ["index.md", "chapters/*.md", "reference/*.md"]
-nb_execution_mode = "off"
-myst_enable_extensions = ["dollarmath"]
-html_static_path = ["_static"]
-numfig = True
-
-def setup(app):
-    app.add_config_value("book_meta", {}, "env")
-"""
-
-SHEET = """# Sheet
-
-```{equations} hills
-```
-
-```{settings} walks
-```
-"""
-
-SMALL = """
-[[equations.hills.entries]]
-name = "A slope"
-labels = ["slope"]
-why = "**Why a slope?** It leads up."
-code = ["walks.walk"]
-
-[[settings.walks.rows]]
-symbol = "\\\\eta"
-name = "lr"
-of = "walks.WalkSettings"
-usual = "small"
-section = "sec-hill"
-[[settings.walks.rows.sweeps]]
-title = "height"
-by = "lr"
-value = "final"
-tables = [{ table = "walks" }]
-"""
-
-LIBRARY = '''"""Walks."""
-
-
-class WalkSettings:
-    """Settings."""
-
-    lr: float = setting(0.5, "how far")
-'''
-
-
-def test_the_page_takes_formulas_defaults_and_measurements_from_where_they_are(tmp_path):
-    files = {
-        "conf.py": CONF,
-        "index.md": "# Book\n\n```{toctree}\nchapters/01_hill\nreference/cheatsheet\n```\n",
-        "chapters/01_hill.md": "(sec-hill)=\n# A hill\n\n$$\ny = a x\n$$ (slope)\n",
-        "reference/cheatsheet.md": SHEET,
-        "reference/cheatsheet.toml": SMALL,
-        "lib/ppobook/walks.py": LIBRARY,
-        "results/walks/table.csv": "lr,seed,final\n0.5,0,7\n1.0,0,9\n",
-        "_static/cheatsheet.css": "",
-    }
-    for name, text in files.items():
-        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
-        (tmp_path / name).write_text(text, encoding="utf-8")
-    done = sphinx(tmp_path, "-q", "-b", "html", ".", "_build")
-    assert done.returncode == 0, done.stderr
-    page = (tmp_path / "_build" / "reference" / "cheatsheet.html").read_text(encoding="utf-8")
-    assert page.count("y = a x") == 1
-    assert 'href="../chapters/01_hill.html#equation-slope"' in page
-    cells = [re.sub(r"<[^>]+>", "", cell) for cell in re.findall(r"<td>(.*?)</td>", page, re.S)]
-    assert [cell.strip() for cell in cells[1:]] == [
-        "0.5",
-        "small",
-        "height: 0.5 → 7, 1.0 → 9 (1 seeds). Chapter 1",
-    ]
-    assert "cheatsheet.css" in page
-    assert "cheatsheet.css" not in (tmp_path / "_build" / "index.html").read_text(encoding="utf-8")

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import re
-import subprocess
 import sys
 import zipfile
 from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
-import yaml
-from bs4 import BeautifulSoup
 
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.append(str(ROOT / "tools"))
@@ -19,8 +16,7 @@ pytest.importorskip("sphinx_book_theme", reason="Sphinx is not installed")
 
 import tiny_site  # noqa: E402
 
-import editions  # noqa: E402
-from edition_builder import CHECKSUMS, FILES, PRINTED, TAG, archive, epub, pages, pdf  # noqa: E402
+from edition_builder import archive, epub, pages, pdf  # noqa: E402
 
 DAY = 1_700_000_000
 OPF = {"o": "http://www.idpf.org/2007/opf"}
@@ -41,27 +37,6 @@ def book(site: Path, monkeypatch: pytest.MonkeyPatch) -> pages.Book:
 
 def text_of(page: pages.Page) -> str:
     return pages.words(page.article)
-
-
-def test_the_pages_are_those_of_the_spine_without_the_front_page_and_the_library(book: pages.Book) -> None:
-    found = [(page.docname, page.part) for page in book.pages]
-    first, second = "First part", "Second part"
-    assert found == [("chapters/01_one", first), ("exercises/01_one", first), ("chapters/02_two", second)]
-    assert book.pages[0].title == "1 One"
-    assert [title for _, title in book.pages[0].sections()] == ["A figure", "Deeper: more of it"]
-    assert (book.day, book.address) == ("2023-11-14", "https://example.org/tiny/")
-
-
-def test_boxes_are_open_and_code_that_only_draws_is_left_out(book: pages.Book) -> None:
-    one = book.pages[0]
-    assert not one.article.find_all(["details", "summary", "script", "style", "svg"])
-    assert "Folded on the site." in text_of(one)
-    assert one.article.select(".deeper.opened > .opened-title .about")
-    assert "what was drawn" in text_of(one)
-    assert "draw_something" not in text_of(one)
-    assert not one.article.find_all(class_="headerlink")
-    assert not one.article.find_all(attrs={"aria-describedby": True})
-    assert not one.article.find_all(class_=["term-tips", "on-screen"])
 
 
 def test_solutions_stand_at_the_end_with_links_there_and_back(book: pages.Book) -> None:
@@ -113,19 +88,6 @@ def test_the_printed_text_has_every_anchor_once_and_every_file(book: pages.Book)
     # One level for parts, one for pages.
     assert re.findall(r"<h1>(.*?)</h1>", text) == ["Contents", "First part", "Second part"]
     assert len(re.findall(r"<h2\b", text)) == 3
-
-
-def test_the_anchors_of_a_section_are_in_its_heading(book: pages.Book) -> None:
-    # A section may begin on a sheet that has no room for its heading: the contents name the heading's page.
-    listed = {anchor for page in book.pages for anchor, _ in page.sections()}
-    assert {"a-figure", "the-first"} & listed
-    text = BeautifulSoup(pdf.merged(book), "html.parser")
-    for page in book.pages:
-        for anchor in [one for one in listed if text.find(id=f"{page.name}--{one}")]:
-            place = text.find(id=f"{page.name}--{anchor}")
-            assert re.fullmatch("h[1-6]", place.parent.name), anchor
-            assert not place.get_text()
-    assert not [section["id"] for section in text.select(".leaf section[id]") if section.find(["h2", "h3"])]
 
 
 def test_the_epub_is_whole_and_the_same_twice(book: pages.Book, tmp_path: Path, site: Path) -> None:
@@ -188,22 +150,4 @@ def test_the_zip_has_the_site_and_is_the_same_twice(site: Path, tmp_path: Path) 
     assert not any(name.startswith(("tiny/404", "tiny/.")) for name in names)
 
 
-def test_checksums_are_those_that_sha256sum_checks(tmp_path: Path) -> None:
-    (tmp_path / FILES["epub"]).write_bytes(b"a book")
-    editions.write_checksums(tmp_path)
-    said = subprocess.run(["sha256sum", "--check", CHECKSUMS], cwd=tmp_path, capture_output=True, text=True)
-    assert said.stdout == f"{FILES['epub']}: OK\n"
-
-
 # --- where they are offered ---------------------------------------------------------------------------------
-
-
-def test_the_workflow_publishes_what_is_linked() -> None:
-    jobs = yaml.safe_load((ROOT / ".github" / "workflows" / "ci.yml").read_text(encoding="utf-8"))["jobs"]
-    steps = [step.get("run", "") for step in jobs["publish"]["steps"]]
-    made, published = steps.index("make editions"), next(i for i, s in enumerate(steps) if "gh release" in s)
-    assert made < published
-    assert f"gh release upload {TAG} --clobber _build/editions/*" in steps[published]
-    assert f"refs/tags/{TAG}\n" in steps[published]
-    assert f"releases/tag/{TAG})" in (ROOT / "README.md").read_text(encoding="utf-8")
-    assert len({*FILES.values(), *PRINTED.values(), CHECKSUMS}) == len(FILES) + len(PRINTED) + 1

@@ -2,7 +2,6 @@
 
 import ast
 import dataclasses
-import inspect
 import json
 import os
 import re
@@ -69,12 +68,6 @@ def run_command(tmp_path, monkeypatch, capfd):
 def with_two_updates(code):
     """The page's code with two updates in each run."""
     return re.sub(r"^(\w+ = train\()(.*?),?\s*\)$", r"\1\2, updates=2)", code, flags=re.M | re.S)
-
-
-def test_the_page_has_no_other_code():
-    assert len(BLOCKS) == 4
-    assert [len(block) for block in COMMANDS] == [5, 5, 1]
-    assert PAGE.count("```") == 2 * (len(BLOCKS) + len(COMMANDS))
 
 
 def test_the_commands_of_the_world_run(run_command):
@@ -215,24 +208,3 @@ def test_trls_defaults_are_as_the_page_says():
             made = field.default_factory
             default = field.default if made is dataclasses.MISSING else made()
             assert default == ast.literal_eval(word.value), said
-
-
-def test_trl_prints_what_the_page_explains_and_the_columns_named_beside_it_are_ours():
-    rows = cells("TRL's log")
-    former = [row[0] for row in rows].index("In TRL's log")  # the second table, of a trainer that is gone
-    ours = {name for row in cells("What the numbers mean") for name in codes(row[0])}
-    named = [row[2] for row in rows if len(row) > 1 and row != rows[former]]  # a trainer's own row is short
-    assert {name for cell in named for name in codes(cell)} <= ours
-
-    trl = pytest.importorskip("trl")
-    trainers = []
-    for row in rows[:former]:
-        if row[0].startswith("**"):
-            trainers.append(*codes(row[0]))
-            source = inspect.getsource(inspect.getmodule(getattr(trl, trainers[-1])))
-            continue
-        for name in codes(row[0]):
-            name = name.removeprefix("eval_")
-            assert name == "loss" or f'"{name}"].append(' in source, f"{trainers[-1]} prints no {name}"
-    assert trainers == ["GRPOTrainer", "DPOTrainer", "RewardTrainer"]
-    assert not hasattr(trl, "PPOTrainer")

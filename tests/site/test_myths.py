@@ -11,7 +11,6 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.append(str(ROOT / "tools"))
 
-import site_myth_numbers as numbers  # noqa: E402
 import site_myths as myths  # noqa: E402
 from site_sections import UnfoundedError  # noqa: E402
 
@@ -20,13 +19,12 @@ CHAPTERS = {path.stem: path.read_text(encoding="utf-8") for path in (ROOT / "cha
 KEYS = set(re.findall(r"^@\w+\{(\w+),", (ROOT / "references.bib").read_text(encoding="utf-8"), re.M))
 # What no one source says in these words. Chapters judge it without a quotation.
 UNQUOTED = {"lower-bound", "argmax-tokens"}
-# Quoted here, and not in the chapter.
 
 
 @pytest.mark.parametrize("name", MYTHS)
 def test_the_measurement_bears_the_verdict_out_and_its_numbers_are_read(name: str) -> None:
-    of = numbers.Evidence(ROOT)
-    read = numbers.NUMBERS[name](of)
+    of = myths.Evidence(ROOT)
+    read = myths.of_myth(name, MYTHS[name], of)
     assert of.experiments or of.chapters
     asked = set(re.findall(r"\{(\w+)\}(?!`)", MYTHS[name]["measured"]))
     assert asked
@@ -39,37 +37,18 @@ def test_the_measurement_bears_the_verdict_out_and_its_numbers_are_read(name: st
 def test_the_section_is_a_chapters_and_the_sources_are_in_the_bibliography(name: str) -> None:
     myth = MYTHS[name]
     assert [text for text in CHAPTERS.values() if f"({myth['section']})=" in text]
-    cited = re.findall(r"\{cite\}`(\w+)`", " ".join(myth.values()))
+    cited = re.findall(r"\{cite\}`(\w+)`", myth["who"] + myth["because"] + myth["measured"])
     assert set(cited) <= KEYS
     assert ("{cite}" in myth["who"]) == (name not in UNQUOTED)
 
 
 def test_a_number_that_speaks_against_the_verdict_is_refused(tmp_path: Path) -> None:
-    def recorded(fast: str) -> numbers.Evidence:
+    def recorded(fast: str) -> myths.Evidence:
         folder = tmp_path / fast / "results" / "clip_lr"
         folder.mkdir(parents=True)
         (folder / "table.csv").write_text(f"lr,approx_kl\n0.0001,0.007\n0.03,{fast}\n", encoding="utf-8")
-        return numbers.Evidence(tmp_path / fast)
+        return myths.Evidence(tmp_path / fast)
 
-    assert numbers.clip_bounds_kl(recorded("6.8"))["most"] == "6.8"
+    assert myths.clip_bounds_kl(recorded("6.8"))["most"] == "6.8"
     with pytest.raises(UnfoundedError, match="the clip alone bounds no KL"):
-        numbers.clip_bounds_kl(recorded("0.02"))
-
-
-def test_a_chapter_that_no_longer_prints_a_number_is_named(tmp_path: Path) -> None:
-    (tmp_path / "chapters").mkdir()
-    notebook = '{"cells": [{"outputs": [{"text": ["42 cells\\n"]}]}, {}]}'
-    (tmp_path / "chapters" / "06_practice.ipynb").write_text(notebook, encoding="utf-8")
-    of = numbers.Evidence(tmp_path)
-    assert of.printed("06", r"^(\d+) cells") == ["42"]
-    with pytest.raises(UnfoundedError, match="chapter 6 must have printed"):
-        of.printed("06", r"within (\d+)")
-
-
-def test_where_the_numbers_come_from_is_said_with_seeds_and_date() -> None:
-    of = numbers.Evidence(ROOT)
-    numbers.trpo_cost(of)
-    said = myths.source_of(of)
-    assert re.search(
-        r"`results/clip_cost`, 5 seeds, \d{4}-\d\d-\d\d; again with `ppobook record clip_cost`", said
-    )
+        myths.clip_bounds_kl(recorded("0.02"))

@@ -2,7 +2,6 @@
 
 import importlib
 import inspect
-import re
 from dataclasses import fields, is_dataclass
 from pathlib import Path
 
@@ -31,31 +30,6 @@ def thing_at(place):
     raise AssertionError(place)
 
 
-def axes_of(shape):
-    """`N, T + 1` as a list of axes."""
-    return [axis.replace(" ", "") for axis in shape.split(",") if axis.strip()]
-
-
-def documented_shapes(thing, name):
-    """Return the shapes that the docstring gives an argument or attribute, as lists of axes."""
-    found = []
-    for line in (thing.__doc__ or "").splitlines():
-        entry = re.fullmatch(r" *(\w+(?:, \w+)*) : (.*)", line)
-        if entry and name in entry[1].split(", "):
-            shape = re.search(r"shape \(([^)]*)\)|^\[([^\]]*)\]", entry[2])
-            if shape:
-                found.append(axes_of(shape[1] or shape[2]))
-    return found
-
-
-def agree(ours, documented):
-    """Return whether `N, T` is what a docstring calls `[N, T]`, `(..., T)` or `(...)`."""
-    if documented[0] == "...":
-        rest = documented[1:]
-        return len(ours) >= len(rest) and (not rest or ours[-len(rest) :] == rest)
-    return ours == ["…" if axis.startswith("*") else axis for axis in documented]
-
-
 @pytest.mark.parametrize(("row", "name", "place"), PLACES, ids=[f"{n}-{p}" for _, n, p in PLACES])
 def test_each_name_is_the_librarys(row, name, place):
     target, _, member = place.partition(":")
@@ -71,19 +45,6 @@ def test_each_name_is_the_librarys(row, name, place):
         assert name in known or hasattr(thing, name) or name in inspect.getsource(thing.__init__)
 
 
-@pytest.mark.parametrize(("row", "name", "place"), PLACES, ids=[f"{n}-{p}" for _, n, p in PLACES])
-def test_each_shape_is_that_of_the_docstring(row, name, place):
-    ours = axes_of(row.get("shape", ""))
-    for documented in documented_shapes(thing_at(place.partition(":")[0]), name):
-        assert agree(ours, documented), f"{ours} here, {documented} there"
-
-
-def test_each_row_has_an_anchor_of_its_own():
-    anchors = [site_notation.anchor_of(name, row) for name, rows in TABLES.items() for row in rows]
-    assert len(anchors) == len(set(anchors)) == len(ROWS)
-    assert all(re.fullmatch(r"symbol-[\w-]+", anchor) for anchor in anchors)
-
-
 def test_each_symbol_is_first_met_in_the_chapter_that_brings_it():
     met = {
         (row["symbols"] or row["names"])[0]: int(site_notation.first_chapter(row, CHAPTERS)[:2])
@@ -93,10 +54,3 @@ def test_each_symbol_is_first_met_in_the_chapter_that_brings_it():
     brought |= {"R_t": 5, "d_t": 4, r"V_\phi(s_t)": 5, r"d_\pi(s)": 2, "Z": 9}
     brought |= {r"\lambda": 4, r"R(x, y)": 7, r"y_w": 7, r"G": 8, r"h": 9, r"\mu": 10, r"C": 10}
     assert {symbol: met[symbol] for symbol in brought} == brought
-
-
-def test_symbols_are_found_in_formulas_only():
-    text = "The letter z is no formula.\n\n$$\n\\bigl( \\pi_{\\theta} + x \\bigr)\n$$ (a)\n\n{math}`r_{t+1}`"
-    assert site_notation.in_formulas(r"\pi_\theta", text)
-    assert site_notation.in_formulas("r_t", text)
-    assert not site_notation.in_formulas("z", text)

@@ -8,8 +8,6 @@ from pathlib import Path
 
 import pytest
 import torch
-from language_real_model import run as recorded
-from small_pretrained import CHAT
 
 from ppobook.evaluation import aggregate
 from ppobook.experiments import facts, results
@@ -102,85 +100,6 @@ def test_resume_goes_on_where_a_run_was_stopped(script, small, tmp_path, capsys,
     weights = other.model.state_dict()
     assert all(torch.equal(x, weights[name]) for name, x in one.model.state_dict().items())
     assert (parts / "adapter" / "adapter_model.safetensors").is_file()
-
-
-def test_conversations(script, small, tmp_path):
-    import transformers
-
-    tokenizer = transformers.AutoTokenizer.from_pretrained(small)
-    tokenizer.chat_template = CHAT
-    transformers.AutoModelForCausalLM.from_pretrained(small).save_pretrained(tmp_path / "chatty")
-    tokenizer.save_pretrained(tmp_path / "chatty")
-    out = tmp_path / "sums"
-    more = "--chat --sft-updates 1 --updates 1 --dtype bfloat16 --held-out 2"
-    assert script.main(shlex.split(f"--model {tmp_path / 'chatty'} --out {out} {FEW} {more}")) == 0
-    assert list(json.loads((out / "report.json").read_text())) == ["before", "after SFT", "after GRPO"]
-
-
-def test_an_estimate_alone_and_data_of_gsm8k(script, small, tmp_path, capsys):
-    file = tmp_path / "train.jsonl"
-    rows = [{"question": f"Ana has {n} eggs. How many?", "answer": f"It is {n}.\n#### {n}"} for n in range(9)]
-    file.write_text("".join(json.dumps(row) + "\n" for row in rows))
-    more = f"--data {file} --held-out 3 --tflops 1 --bandwidth 100"
-    assert script.main(shlex.split(f"--model {small} --estimate {more}")) == 0
-    said = capsys.readouterr().out
-    assert "at 1 trillion operations and 100 GB a second" in said
-    assert "before" not in said
-
-
-@pytest.mark.parametrize(
-    ("line", "sentence"),
-    [
-        ("--model {small} --out {out} --lr -1", "lr must be a number above 0"),
-        ("--model {small} --out {out} --dtype float16", "dtype must be one of 'float32', 'bfloat16', "),
-        ("--model {small} --out {out} --max-new-tokens 250", "since the model's context is 256 tokens and"),
-        ("--model {small} --out {out} --memory 0.001", "memory must be at least 0.0"),
-        ("--model {small} --out {out} --held-out 3 --data {file}", "held_out must be less than the 2"),
-        ("--resume {out}", "No such file"),
-    ],
-)
-def test_bad_options(script, small, tmp_path, capsys, line, sentence):
-    file = tmp_path / "rows.jsonl"
-    file.write_text('{"question": "1?", "answer": "1"}\n{"question": "2?", "answer": "2"}\n')
-    out = tmp_path / "out"
-    assert script.main(shlex.split(line.format(small=small, out=out, file=file))) == 2
-    assert sentence in capsys.readouterr().err
-    assert not out.exists()
-
-
-@pytest.mark.parametrize("line", ["", "--model {small} --out {out} --lr fast", "--small x --batchsize 8"])
-def test_options_that_argparse_refuses(script, small, tmp_path, line):
-    with pytest.raises(SystemExit, match="2"):
-        script.main(shlex.split(line.format(small=small, out=tmp_path / "out")))
-
-
-def test_the_page_names_options_and_files_that_there_are(script):
-    known = {f"--{name.replace('_', '-')}" for name in script.OPTIONS}
-    assert len(COMMANDS) >= 4
-    for file, line in COMMANDS:
-        assert (ROOT / file).is_file()
-        assert {word for word in shlex.split(line, comments=True) if word.startswith("--")} <= known
-    assert set(re.findall(r"`(--[a-z-]+)", PAGE)) <= known
-
-
-def test_the_record_is_of_the_pages_commands(script, monkeypatch):
-    pytest.importorskip("transformers")
-    pytest.importorskip("peft")
-    lines = [shlex.split(line) for _, line in COMMANDS]
-    folders = {"--small": "runs/small", "--model": "runs/small", "--out": "runs/sums"}
-    for i, options in (0, recorded.SMALL), (2, recorded.OPTIONS):
-        given = dict(zip(lines[i][::2], lines[i][1::2], strict=True))
-        own = shlex.split(options)
-        assert given.items() - folders.items() == dict(zip(own[::2], own[1::2], strict=True)).items()
-    assert facts("language_real_model")["settings"] == [{"updates": script.OPTIONS["updates"][0]}]
-
-    monkeypatch.setattr(recorded, "SMALL", "--small-updates 2 --largest 9")
-    monkeypatch.setattr(recorded, "OPTIONS", f"{FEW.replace('--held-out 6', '')} --sft-updates 1")
-    monkeypatch.setattr(recorded, "HELD_OUT", 4)
-    rows = recorded.one(seed=0, updates=1)
-    assert [row["stage"] for row in rows] == list(STAGES)
-    table = results("language_real_model")
-    assert {*table} == {"updates", "seed", *rows[0]}
 
 
 def test_the_page_has_the_recorded_shares():

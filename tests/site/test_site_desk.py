@@ -16,7 +16,6 @@ sys.path.append(str(ROOT / "tools"))
 
 import site_desk  # noqa: E402
 from ppobook.teaching import drill  # noqa: E402
-from site_sections import Page  # noqa: E402
 
 
 @pytest.fixture
@@ -45,16 +44,6 @@ def test_it_stands_below_the_cell_and_says_what_it_is(app: Any) -> None:
     assert "\n\n" not in drawn
     assert drawn.count("<tr>") == 7
     assert "2 × the done mask is missing (reward-to-go)" in drawn
-
-
-def test_it_is_what_a_reader_with_these_records_would_see(app: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("CI", "true")
-    said = str(site_desk.sample(Page(app, site_desk.PAGE)))
-    assert said.startswith("Path: PPO in fifteen hours (fifteen-hours)\n")
-    assert "1 Vanilla policy gradient          4 of 4" in said
-    assert "(begun)" in said
-    assert "read chapter 4 How much better than expected: " in said
-    assert "is set" not in said
 
 
 def test_its_mistakes_and_formulas_are_the_books() -> None:

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import ast
-import importlib
 import json
 import sys
-from dataclasses import fields
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -66,21 +63,6 @@ def test_a_running_courses_site_has_no_solution() -> None:
         assert not any(solution.source in cell for cell in shown), name
 
 
-@pytest.mark.parametrize(
-    ("page", "source"),
-    [
-        ("chapters/00_setting_out", "chapters/00_setting_out.md"),
-        (PAGE, "exercises/masters/01_vanilla_policy_gradient.md"),
-        ("desk/drill", "desk/drill.md"),
-        ("autoapi/ppobook/returns/index", "lib/ppobook/returns.py"),
-        ("autoapi/ppobook/experiments/index", "lib/ppobook/experiments/__init__.py"),
-    ],
-)
-def test_an_edit_goes_to_the_source(page: str, source: str) -> None:
-    assert site_hooks.source_of(app(True), page) == source
-    assert (ROOT / source).exists()
-
-
 def test_formulas_in_docstrings_stay_as_they_are() -> None:
     lines = [
         "The reward-to-go, of [N, *obs] and |x|.",
@@ -107,58 +89,6 @@ def test_formulas_in_docstrings_stay_as_they_are() -> None:
     ]
 
 
-SETTINGS = sorted(
-    f"{'.'.join(path.relative_to(ROOT / 'lib').with_suffix('').parts)}.{node.name}"
-    for path in (ROOT / "lib" / "ppobook").rglob("*.py")
-    for node in ast.parse(path.read_text(encoding="utf-8")).body
-    if isinstance(node, ast.ClassDef) and node.name.endswith("Settings")
-)
-
-
-def test_every_class_of_settings_is_found() -> None:
-    names = {dotted.rpartition(".")[2] for dotted in SETTINGS}
-    assert names >= {"VanillaSettings", "TRPOSettings", "PPOSettings", "GRPOSettings", "LaggedGRPOSettings"}
-    assert len(SETTINGS) >= 16
-
-
-@pytest.mark.parametrize("dotted", SETTINGS)
-def test_settings_are_read_from_the_source_as_they_are_when_imported(dotted: str) -> None:
-    module, _, name = dotted.rpartition(".")
-    settings = getattr(importlib.import_module(module), name)
-    read = {name: rest for name, *rest in site_hooks.settings_of(ROOT / "lib", module, name)}
-    assert set(read) == {field.name for field in fields(settings)}
-    for field in fields(settings):
-        default, choices, text = read[field.name]
-        assert ast.literal_eval(default) == getattr(settings(), field.name)
-        assert choices == list(field.metadata["choices"] or ())
-        assert text == field.metadata["help"]
-
-
-def test_a_page_lists_what_a_stage_may_be_asked_for() -> None:
-    shown = SimpleNamespace(docstring="The settings of GRPO.")
-    hidden = site_hooks.list_settings(
-        app(True), "class", "ppobook.language.settings.GRPOSettings", shown, False, None
-    )
-    assert hidden is None
-    assert shown.docstring.startswith("The settings of GRPO.\n\n**variant** = ``'grpo'``\n    ")
-    assert "**kl_estimator** = ``'k3'``" in shown.docstring  # not the one that it inherits
-    assert " (token, sequence, constant)\n" in shown.docstring
-    leave_out = site_hooks.list_settings(
-        app(True), "attribute", "ppobook.language.settings.OnlineDPOSettings.beta", shown, False, None
-    )
-    assert leave_out is True
-
-
-def test_a_solution_does_not_print_the_blank_first() -> None:
-    lines = [
-        "def table():",
-        "    x = {",
-        "        1: ...,",
-        "    }",
-        "    x = {1: 2}",
-        "    y = ...",
-        "    return x",
-    ]
-    assert site_hooks.without_blanks("\n".join(lines)).splitlines() == [lines[0], *lines[4:]]
-    plain = "def f(x):\n    y = x\n    y = y + 1\n    return y"
-    assert site_hooks.without_blanks(plain) == plain
+def test_a_setting_is_listed_with_its_default_its_choices_and_its_help():
+    clip_eps, *_ = (x for x in site_hooks.settings_of("ppobook.settings.PPOSettings") if x[0] == "clip_eps")
+    assert clip_eps == ("clip_eps", "0.2", [], "ε: the ratio is clipped to [1 − ε, 1 + ε]")

@@ -2,37 +2,13 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
 site_light = pytest.importorskip("site_light", reason="Sphinx is not installed")
-tinycss2 = pytest.importorskip("tinycss2")
-
-STYLES = ("a11y-high-contrast-light", "a11y-high-contrast-dark")
 
 
-def test_words_in_the_ordinary_colour_have_no_mark_up() -> None:
-    plain = site_light.plain_classes(*STYLES)
-    assert {"n", "p"} <= plain
-    assert not {"k", "s1", "c1", "nb"} & plain
-    listing = (
-        '<pre><span></span><span class="k">def</span> <span class="n">f</span><span class="p">()</span></pre>'
-    )
-    assert site_light.without_plain_spans(listing, plain) == '<pre><span class="k">def</span> f()</pre>'
-
-
-def test_pictures_are_fetched_when_near_and_keep_their_room(tmp_path: Path) -> None:
-    drawn = tmp_path / "a.svg"
-    drawn.write_text(
-        '<?xml version="1.0"?>\n<svg width="300pt" height="75.4pt" viewBox="0 0 1 1">', encoding="utf-8"
-    )
-    assert site_light.size_of(drawn) == (400, 101)
+def test_pictures_are_fetched_when_near_and_keep_their_room() -> None:
     others = '<img src="data:image/png;base64,a"><img loading="eager" src="b.png">'
     page = f'<img alt="x" src="../_images/a.svg">{others}'
     changed = site_light.fetch_when_near(page, {"a.svg": (400, 101)})
     assert changed == f'<img loading="lazy" width="400" height="101" alt="x" src="../_images/a.svg">{others}'
-
-
-def test_the_size_of_a_png_is_read() -> None:
-    assert site_light.size_of(Path(__file__).parents[2] / "_static" / "social.png") == (1200, 630)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import xml.etree.ElementTree as ElementTree
 from pathlib import Path
 
 import pytest
@@ -41,20 +40,6 @@ def test_every_public_module_stands_on_the_librarys_page() -> None:
 )
 def test_of_a_docstring_the_first_sentence_is_shown(docstring: str, sentence: str) -> None:
     assert site_way_in.first_sentence(docstring) == sentence
-
-
-def test_a_page_is_described_by_its_first_paragraph_that_says_something() -> None:
-    page = nodes.Element("", nodes.paragraph("", "Short."), nodes.paragraph("", "word " * 60))
-    about = site_way_in.about_of(page)
-    assert about.startswith("word word")
-    assert about.endswith(" …")
-    assert len(about) <= 202
-
-
-def test_the_list_of_pages_holds_whole_addresses() -> None:
-    text = site_way_in.sitemap("https://example.org/book/", ["index.html", "a&b.html"])
-    names = [place.text for place in ElementTree.fromstring(text).iter() if place.tag.endswith("loc")]
-    assert names == ["https://example.org/book/index.html", "https://example.org/book/a&b.html"]
 
 
 @pytest.mark.parametrize(

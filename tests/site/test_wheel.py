@@ -58,7 +58,3 @@ def test_each_recorded_table_travels_with_it(installed: Path) -> None:
         here = {path.parent.name for path in (ROOT / "results").glob(f"*/{file}")}
         assert here == {path.parent.name for path in (installed / "ppobook" / "_results").glob(f"*/{file}")}
         assert here
-
-
-def test_it_says_that_it_is_typed(installed: Path) -> None:
-    assert (installed / "ppobook" / "py.typed").exists()

@@ -50,7 +50,7 @@ def test_reading_a_deck_is_noted():
 
 def test_mathematics_goes_through_whole_and_a_card_brings_no_html():
     back = r"\( a_1 * b_2 < c * d \) and **\(\pi\)**, <script>alert(1)</script>"
-    html = decks.Deck("deck", (decks.Card("What?", back, "x", "sec-x"),))._repr_html_()
+    html = decks.Deck("deck", (decks.Card("01-what", "What?", back, "x", "sec-x"),))._repr_html_()
     assert r"\( a_1 * b_2 &lt; c * d \)</span>" in html
     assert r'<strong><span class="math' in html
     assert "<em>" not in html

@@ -182,11 +182,6 @@ class Chapter:
             else:
                 unknown.append(f"its mark names {expression!r}, which the chapter's code does not define")
         backing.wrong = unknown + backing.wrong
-        if sentence.mark:
-            backing.wrong += [
-                f"its mark sets {part!r}, which is not a number" for part in sentence.mark.unread
-            ]
-        backing.wrong += _turned_round(sentence.text)
         if not backing.wrong and not backing.asserts and not backing.values:
             backing.wrong.append("no table, assertion or output stands behind it")
         chosen = sentence.mark.chosen if sentence.mark else ()
@@ -244,16 +239,6 @@ class Chapter:
         })  # fmt: skip
 
 
-_INTERVAL = re.compile(r"\binterval[^.;]*? ([-+]?\d+(?:\.\d+)?) to ([-+]?\d+(?:\.\d+)?)")
-
-
-def _turned_round(said: str) -> list[str]:
-    """Return whether a sentence gives an interval from its upper end to its lower."""
-    pairs = _INTERVAL.findall(said.replace(",", "").replace("−", "-"))
-    ends = [tuple(map(float, pair)) for pair in pairs]
-    return [f"its interval goes from {low:g} to {high:g}" for low, high in ends if low > high]
-
-
 # --- statements ---------------------------------------------------------------------------------------------
 
 
@@ -292,9 +277,7 @@ def _defines(node: ast.stmt) -> set[str]:
         return {node.name}
     if isinstance(node, ast.Import | ast.ImportFrom):
         return {(alias.asname or alias.name).partition(".")[0] for alias in node.names}
-    inner = _outermost(node)
-    stored = {n.id for n in inner if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)}
-    return stored
+    return {n.id for n in _outermost(node) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)}
 
 
 def _touched(node: ast.stmt) -> set[str]:
@@ -349,19 +332,13 @@ def _names(node: ast.AST) -> set[str]:
 
 
 def _used(expression: str) -> set[str]:
-    """The names in a mark's expression; none if it is not one."""
-    try:
-        return _names(ast.parse(expression, mode="eval"))
-    except SyntaxError:
-        return set()
+    """The names in a mark's expression."""
+    return _names(ast.parse(expression, mode="eval"))
 
 
 def _tables(expression: str) -> list[str]:
-    """The recorded tables that a mark's expression reads itself; none if it is not one."""
-    try:
-        return _read(ast.parse(expression, mode="eval"))
-    except SyntaxError:
-        return []
+    """The recorded tables that a mark's expression reads itself."""
+    return _read(ast.parse(expression, mode="eval"))
 
 
 def _read(node: ast.AST) -> list[str]:

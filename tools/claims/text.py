@@ -14,7 +14,6 @@ not compared: what was chosen, as a number of seeds, or follows from others.
 from __future__ import annotations
 
 import re
-from collections import Counter
 from collections.abc import Iterator
 from dataclasses import astuple, dataclass
 from pathlib import Path
@@ -39,8 +38,6 @@ class Mark:
 
     expressions: tuple[str, ...]
     chosen: tuple[float, ...]
-    unread: tuple[str, ...] = ()
-    """Text that stands where such a number should."""
 
 
 @dataclass(frozen=True)
@@ -59,8 +56,8 @@ class Source:
 
     sentences: tuple[Sentence, ...]
     cells: tuple[str, ...]
-    stray: tuple[tuple[int, str], ...]
-    """Marks that belong to no sentence: the line, and what is wrong."""
+    stray: int
+    """The number of marks that belong to no sentence, or are misspelt."""
 
 
 def read(path: Path) -> Source:
@@ -68,34 +65,15 @@ def read(path: Path) -> Source:
     sentences: list[Sentence] = []
     cells: list[str] = []
     source = path.read_text(encoding="utf-8")
-    owned: Counter[str] = Counter()
+    owned = 0
     for kind, line, section, text in _blocks(source):
         if kind == "code":
             cells.append(text)
         elif section.title not in BESIDE:
             found = [Sentence(said, line, section, mark) for said, mark in split(text)]
             sentences += [sentence for sentence in found if sentence.text]
-            if all(sentence.text for sentence in found):
-                owned.update(_on_one_line(mark) for mark in MARK.findall(text))
-    return Source(tuple(sentences), tuple(cells), tuple(_stray(source, owned)))
-
-
-def _stray(source: str, owned: Counter[str]) -> Iterator[tuple[int, str]]:
-    """The marks that no sentence has, and what was meant for one."""
-    for found in re.finditer(r"<!--\s*claims?\b", source, re.I):
-        line = source.count("\n", 0, found.start()) + 1
-        mark = MARK.match(source, found.start())
-        if not mark or "<!--" in mark[1]:
-            yield line, "a mark is written <!-- claim: names -->, got " + repr(source[found.start() :][:40])
-        elif owned[_on_one_line(mark[1])]:
-            owned[_on_one_line(mark[1])] -= 1
-        else:
-            where = "no sentence stands before the mark, or it is in a title, a table or the cards"
-            yield line, f"{where}: {mark[1]!r}"
-
-
-def _on_one_line(text: str) -> str:
-    return " ".join(text.split())
+            owned += len(MARK.findall(text)) if all(sentence.text for sentence in found) else 0
+    return Source(tuple(sentences), tuple(cells), len(re.findall(r"<!--\s*claims?\b", source, re.I)) - owned)
 
 
 def _blocks(text: str) -> Iterator[tuple[str, int, Section, str]]:
@@ -189,11 +167,5 @@ def _read(piece: str, marks: list[str]) -> tuple[str, Mark | None]:
 def mark(text: str) -> Mark:
     """Return what a mark says."""
     parts = [part.strip() for part in text.split(";")]
-    chosen, unread = [], []
-    if parts[-1].startswith("set "):
-        for number in parts.pop()[4:].split(","):
-            try:
-                chosen.append(float(number))
-            except ValueError:
-                unread.append(number.strip())
-    return Mark(tuple(part for part in parts if part), tuple(chosen), tuple(unread))
+    chosen = parts.pop()[4:].split(",") if parts[-1].startswith("set ") else []
+    return Mark(tuple(part for part in parts if part), tuple(map(float, chosen)))

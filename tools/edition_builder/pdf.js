@@ -20,7 +20,6 @@ async () => {
     const parts = [...document.querySelectorAll(".bd-article :is(pre, table, img, .katex-html, p, li, h2, h3, h4)")];
     return parts.filter((part) => part.getBoundingClientRect().right > right).map(named);
   };
-  window.wrongFormulas = () => [...document.querySelectorAll(".katex-error")].map(named);
   // Each heading that a reader sees, and the anchors that are to lead there. (A formula is in the text twice, once for
   // screen readers.)
   const headings = [...document.querySelectorAll("h1, h2, h3, h4, h5, h6")].filter((part) => part.checkVisibility());
@@ -32,10 +31,7 @@ async () => {
     if (leaf && leaf.querySelector("h2") === heading) anchors.push(leaf.id);
     return [seen.textContent.replace(/\s+/g, " ").trim(), anchors];
   });
-  // (What has no number is told.)
   window.numberContents = (numbers) => {
-    const places = [...document.querySelectorAll(".book-contents .at")];
-    for (const place of places) place.textContent = numbers[place.dataset.of] ?? "";
-    return places.filter((place) => !place.textContent).map((place) => place.dataset.of);
+    for (const place of document.querySelectorAll(".book-contents .at")) place.textContent = numbers[place.dataset.of];
   };
 }

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import yaml
 
-import minutes
 from notebook_builder.targets import BuildError, Target
 from ppobook.course import masters, references
+from ppobook.teaching import minutes
 from ppobook.teaching.tags import Notebook
 
 DEEPER = "The Deeper boxes are for a second reading: about {} minutes more."
@@ -19,14 +18,14 @@ def draft(target: Target) -> Notebook:
     """The notebook as its text says, without outputs."""
     cells = masters.read(target.source)["cells"]
     if target.kind == "chapter":
-        if not cells or not cells[0]["source"].lstrip().startswith("# "):
-            raise BuildError(f"{target.source.name}: its first cell has to be its title, '# TITLE'.")
         box = opening_box(target, minutes.count(cells))
         cells.insert(1, {"cell_type": "markdown", "metadata": {}, "source": box})
     notebook = masters.notebook(cells)
     if target.kind in ("master", "reader"):
+        facts = promises(target)
+        outcomes = [outcome["id"] for outcome in facts["outcomes"]] if facts else None
         try:
-            masters.validate(notebook, outcomes=_outcomes(target))
+            masters.validate(notebook, outcomes=outcomes)
         except masters.MasterError as error:
             relative = target.source.relative_to(target.root)
             raise BuildError("\n".join(f"{relative}: {line}" for line in str(error).splitlines())) from None
@@ -39,54 +38,23 @@ def draft(target: Target) -> Notebook:
     return notebook
 
 
-def _book(root: Path) -> dict[str, Any]:
-    path = root / "book.yml"
-    try:
-        book = yaml.safe_load(path.read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        raise BuildError("book.yml is missing; it says what each chapter promises.") from None
-    except yaml.YAMLError as error:
-        raise BuildError(f"book.yml can't be read: {error}") from None
-    return book or {}
-
-
 def promises(target: Target) -> dict[str, Any] | None:
     """Return book.yml's title, minutes, needs and outcomes of the target's chapter, or None."""
     name = f"chapters/{target.source.stem}"
-    facts = _book(target.root).get("meta", {}).get("chapters", {}).get(name)
-    if facts is None:
-        return None
-    missing = [key for key in ("title", "minutes", "needs", "outcomes") if key not in facts]
-    if missing:
-        raise BuildError(f"book.yml: {name} lacks {' and '.join(missing)}.")
-    if set(facts["minutes"]) != {"compute"}:
-        raise BuildError(
-            f"book.yml: the minutes of {name} are {{compute: …}}; those to read are counted from its text."
-        )
-    for outcome in facts["outcomes"]:
+    book = yaml.safe_load((target.root / "book.yml").read_text(encoding="utf-8"))
+    facts: dict[str, Any] | None = book["meta"]["chapters"].get(name)
+    for outcome in facts["outcomes"] if facts else ():
         # YAML silently splits an unquoted text at a comma inside braces.
         if set(outcome) != {"id", "text"}:
-            has = ", ".join(map(str, outcome))
-            raise BuildError(
-                f"book.yml: an outcome of {name} is {{id: …, text: …}}, and one has {has}; "
-                "a text with a comma needs quotes."
-            )
+            raise BuildError(f"book.yml: a text of {name} with a comma needs quotes, got {outcome}")
     return facts
-
-
-def _outcomes(target: Target) -> list[str] | None:
-    facts = promises(target)
-    return None if facts is None else [outcome["id"] for outcome in facts["outcomes"]]
 
 
 def opening_box(target: Target, chapter: minutes.Chapter) -> str:
     """The box below a chapter's title, from book.yml and what was counted, readable without directives."""
     facts = promises(target)
     if facts is None:
-        raise BuildError(
-            f"book.yml has no entry chapters/{target.source.stem} under meta: chapters:; "
-            "give it a title, minutes, needs and outcomes."
-        )
+        raise BuildError(f"book.yml has no entry chapters/{target.source.stem} under meta: chapters:")
     return "\n".join(
         [
             ":::{admonition} In this chapter",

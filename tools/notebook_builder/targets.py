@@ -41,26 +41,13 @@ def targets(root: Path = ROOT) -> list[Target]:
 
 
 def chosen(names: list[str], root: Path = ROOT) -> list[Target]:
-    """The targets that the names mean; all of them where there are no names."""
+    """The notebooks of chapters that the names mean, and those of their exercises; all, without names."""
     every = targets(root)
-    if not names:
-        return every
-    result = []
+    result = [] if names else every
     for name in names:
-        path = Path(name)
-        # A path says which folder; a bare number or name means the chapter and its exercises.
-        exact = [
-            t
-            for t in every
-            if path.resolve().with_suffix("") in _stems(t) or (root / path).with_suffix("") in _stems(t)
-        ]
-        loose = [t for t in every if t.source.stem == path.stem or t.source.stem.startswith(f"{name}_")]
-        if not exact and not loose:
-            known = ", ".join(sorted({t.source.stem for t in every})) or "none yet"
+        found = [t for t in every if t.source.stem == Path(name).stem or t.source.stem.startswith(f"{name}_")]
+        if not found:
+            known = ", ".join(sorted({t.source.stem for t in every}))
             raise BuildError(f"{name!r} is no notebook of the book; there are {known}.")
-        result += [t for t in exact or loose if t not in result]
+        result += found
     return result
-
-
-def _stems(target: Target) -> set[Path]:
-    return {target.source.with_suffix(""), target.notebook.with_suffix("")}

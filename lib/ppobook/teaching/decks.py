@@ -1,12 +1,14 @@
 """Flash cards: a YAML file for each chapter, shown as a deck that opens card by card.
 
-    - front: What does a baseline change in a policy gradient?
+    - name: 01-baseline-change
+      front: What does a baseline change in a policy gradient?
       back: Its variance. The mean stays, because \\( \\mathbb{E}[\\nabla \\log \\pi] = 0 \\).
       tag: baseline
       section: sec-baseline
 
-`front` and `back` are plain text with `code` in backquotes, *emphasis*, **weight**, and mathematics between
-\\\\( and \\\\); an empty line begins a new paragraph. `tag` is the outcome or theme the card belongs to,
+`name` stays, whatever becomes of the words: Anki and a reader's browser know the card by it. `front` and
+`back` are plain text with `code` in backquotes, *emphasis*, **weight**, and mathematics between \\\\( and
+\\\\); an empty line begins a new paragraph. `tag` is the outcome or theme the card belongs to,
 `section` the label of the section that explains it.
 """
 
@@ -30,6 +32,7 @@ _FOLDER: Final = Path(__file__).with_name("cards")
 class Card:
     """One question and its answer."""
 
+    name: str
     front: str
     back: str
     tag: str
