@@ -9,7 +9,8 @@ import pytest
 import torch
 from gymnasium import spaces
 
-from ppobook.envs import chain, make_env
+from ppobook import train
+from ppobook.envs import chain, env_seeds, make_env
 from ppobook.evaluation import aggregate, evaluate
 from ppobook.policies import CategoricalPolicy, GaussianPolicy, TabularPolicy
 from ppobook.rollouts import Collector
@@ -34,6 +35,48 @@ class ShortOrLong(gym.Env):
 class Endless(ShortOrLong):
     def step(self, action):
         return np.zeros(1, np.float32), 1.0, False, False, {}
+
+
+class Drawing(gym.Env):
+    """Draws a number when it is made, one at its first reset, which it keeps, one at every reset and step.
+
+    The first comes before any seed: the promise is that it does not disturb the others.
+    """
+
+    observation_space, action_space = spaces.Box(-np.inf, np.inf, (3,)), spaces.Discrete(2)
+    level = None
+    resets = ()
+
+    def __init__(self):
+        self.np_random.normal()
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        self.resets = (*self.resets, seed)
+        self.level = self.np_random.normal() if self.level is None else self.level
+        self.start, self.t = self.np_random.normal(), 0
+        return self._seen(), {}
+
+    def step(self, action):
+        self.t += 1
+        return self._seen(), float(self.level + self.start + self.np_random.normal()), self.t == 4, False, {}
+
+    def _seen(self):
+        return np.array([self.level, self.start, self.t], np.float32)
+
+
+def test_a_seed_decides_all_that_an_environment_draws_from_its_first_reset_on():
+    def history(seed):
+        settings = {"num_envs": 3, "num_steps": 16, "total_steps": 192, "progress": False}
+        return train("vanilla", env=Drawing, seed=seed, **settings).history["return_mean"].tolist()
+
+    assert history(0) == history(0) != history(1)
+    policy = CategoricalPolicy(3, 2)
+    found = [evaluate(policy, Drawing, 30, seed)["returns"].tolist() for seed in (0, 0, 1)]
+    assert found[0] == found[1] != found[2]
+    env = Drawing()
+    evaluate(policy, env, 1, 5)
+    assert env.resets == (env_seeds(5, 1)[0], None)  # the second begins where the episode ends
 
 
 gym.register("test_evaluation/ShortOrLong-v0", ShortOrLong)

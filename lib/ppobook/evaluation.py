@@ -73,12 +73,13 @@ def evaluate(
     episodes = validation.count("episodes", episodes)
     seed = validation.count("seed", seed, low=0)
     with _opened(env, min(episodes, _ROWS), env_kwargs or {}) as envs:
-        collector = Collector(envs, policy)
+        collector = Collector(envs, policy, seed=seed)
         seeds = env_seeds(seed, episodes)
         played: list[tuple[float, int]] = []
         while (first := len(played)) < episodes:
             n = min(envs.num_envs, _ROWS - first % _ROWS, episodes - first)
-            collector.reset([*seeds[first : first + n], *[None] * (envs.num_envs - n)])
+            if first:  # the collector began the first episodes, by the same seeds
+                collector.reset([*seeds[first : first + n], *[None] * (envs.num_envs - n)])
             noise = np.random.SeedSequence(seed, spawn_key=(first // _ROWS,)).generate_state(1, np.uint64)
             collector.generator.manual_seed(int(noise[0]))
             played += _play(collector, first % _ROWS, n, deterministic)
@@ -102,7 +103,7 @@ def _opened(env: EnvLike | VectorEnv, num_envs: int, env_kwargs: dict[str, Any])
     maker = env_maker(env, env_kwargs)
     # An environment that no id stands for plays itself: not every one can be copied.
     itself = isinstance(env, gym.Env) and maker.own is not None
-    envs = make_env(maker, 1 if itself else num_envs, infos=False)
+    envs = make_env(maker, 1 if itself else num_envs, infos=False, reset=False)
     try:
         yield envs
     finally:

@@ -12,10 +12,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+import gymnasium as gym
 import numpy as np
 import torch
 from gymnasium import spaces
-from gymnasium.vector import AutoresetMode, VectorEnv
+from gymnasium.vector import AutoresetMode, SyncVectorEnv, VectorEnv, VectorWrapper
 from torch import Tensor
 
 from ppobook.envs import env_seeds
@@ -141,6 +142,7 @@ class Collector:
                 "envs must have the autoreset mode SAME_STEP, as ppobook.envs.make_env makes it, "
                 f"got {getattr(mode, 'name', mode)}"
             )
+        _refuse_running_statistics(envs)
         _check_policy_fits(policy, envs)
         self.envs = envs
         self.policy = policy
@@ -331,6 +333,18 @@ def _to_numpy(actions: Tensor) -> np.ndarray:
     """Convert actions to an array: bfloat16, which NumPy lacks, to float32, which holds all its numbers."""
     actions = actions.float() if actions.dtype == torch.bfloat16 else actions
     return actions.cpu().numpy()
+
+
+def _refuse_running_statistics(envs: Any) -> None:
+    """Raise for wrappers that normalize by what they have seen: `evaluate` would begin with none of it."""
+    while envs is not None:
+        if any(type(x).__name__ == "RunningMeanStd" for x in vars(envs).values()):
+            raise ValueError(
+                "env must have no running statistics, which are not saved with a policy: set normalize_"
+                f"observations=True or normalize_rewards=True in place of {type(envs).__name__}"
+            )
+        first = envs.envs[0] if isinstance(envs, SyncVectorEnv) else None
+        envs = envs.env if isinstance(envs, gym.Wrapper | VectorWrapper) else first
 
 
 def _check_policy_fits(policy: Any, envs: VectorEnv) -> None:

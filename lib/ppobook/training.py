@@ -419,6 +419,5 @@ def _maker_again(asked: dict[str, Any], before: str) -> EnvMaker:
 
 def _make_envs(maker: EnvMaker, config: dict[str, Any]) -> gym.vector.VectorEnv:
     settings = config["env_kwargs"] if maker.own is None else {}
-    seed = stream(config["seed"], "rollouts")  # for the very first reset
     envs = classic_envs(maker, config["num_envs"], **settings) if config["fast"] else None
-    return envs or make_env(maker, config["num_envs"], seed, infos=False, **settings)
+    return envs or make_env(maker, config["num_envs"], infos=False, reset=False, **settings)

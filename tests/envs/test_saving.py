@@ -46,6 +46,39 @@ def test_a_saved_state_continues_to_the_same_bits(env_id):
         same(resumed.collect(50), rollout)
 
 
+@pytest.mark.parametrize(
+    "wrapper",
+    [
+        lambda env: gym.wrappers.FrameStackObservation(env, 3),
+        lambda env: gym.wrappers.DelayObservation(env, 2),
+        lambda env: gym.wrappers.StickyAction(env, 0.5),
+        gym.wrappers.RecordEpisodeStatistics,
+    ],
+    ids=["stack", "delay", "sticky", "statistics"],
+)
+def test_the_state_of_wrappers_is_saved_with_the_environment(wrapper):
+    def fresh(seed):
+        envs = make_env(lambda: wrapper(gym.make("CartPole-v1")), 2, seed)
+        policy = policy_for(envs.single_observation_space, envs.single_action_space)
+        return Collector(envs, policy, seed=seed)
+
+    collector, resumed = fresh(0), fresh(1)
+    collector.collect(13)
+    state = collector.state_dict()
+    unbroken = collector.collect(40)
+    resumed.load_state_dict(state)
+    same(resumed.collect(40), unbroken)
+
+
+@pytest.mark.parametrize("wrapper", [gym.wrappers.NormalizeObservation, gym.wrappers.NormalizeReward])
+def test_running_statistics_of_wrappers_are_refused(wrapper):
+    envs = make_env(lambda: gym.wrappers.TimeLimit(wrapper(gym.make("CartPole-v1")), 20), 2, 0)
+    if wrapper is gym.wrappers.NormalizeReward:  # Gymnasium itself refuses the other one here
+        envs = gym.wrappers.vector.NormalizeReward(make_env("CartPole-v1", 2, 0))
+    with pytest.raises(ValueError, match=f"set normalize_observations=True or .*of {wrapper.__name__}"):
+        Collector(envs, CategoricalPolicy(4, 2), seed=0)
+
+
 def unpicklable(collector):
     collector.envs.envs[0].unwrapped.handle = lambda: None
     return collector

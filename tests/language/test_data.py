@@ -191,6 +191,26 @@ def test_what_a_table_fills_with_none_is_no_part_of_a_message():
     assert t.calls[1]["messages"][1] == {"role": "assistant", "tool_calls": call["tool_calls"]}
 
 
+def test_parts_of_text_are_joined_and_others_refused():
+    """In prompts, completions, pairs and conversations, as in the form of OpenAI's messages."""
+
+    def parts(messages, kind="text"):
+        halves = [(m, m["content"][:2], m["content"][2:]) for m in messages]
+        return [m | {"content": [{"type": kind, kind: half} for half in two]} for m, *two in halves]
+
+    t = PieceTokenizer(ends="<|end|>")
+    record = {"messages": said(SKY, "It is blue.")}
+    a, b = examples_of([record], t), examples_of([{"messages": parts(record["messages"])}], t)
+    assert torch.equal(a.tokens, b.tokens)
+    for reader, name in [(prompts_of, "prompt"), (examples_of, "completion"), (pairs_of, "preference")]:
+        record = CHAT[name]
+        changed = {key: parts(x) if isinstance(x, list) else x for key, x in record.items()}
+        assert str(reader([changed], t)) == str(reader([record], t))
+        changed = {key: parts(x, "image") if isinstance(x, list) else x for key, x in record.items()}
+        with pytest.raises(ValueError, match=r"data\[0\]: content must be a text or parts of text, got \["):
+            reader([changed], t)
+
+
 # --- prompts ------------------------------------------------------------------------------------------------
 
 

@@ -4,7 +4,7 @@ import json
 import re
 
 import pytest
-from data_cases import WORDS
+from data_cases import WORDS, said
 
 from ppobook.language.data import pairs_of, prompts_of
 
@@ -21,6 +21,21 @@ from ppobook.language.data import pairs_of, prompts_of
 def test_bad_data(data, error, sentence):
     with pytest.raises(error, match=sentence):
         prompts_of(data, WORDS)
+
+
+@pytest.mark.parametrize(
+    ("pair", "got"),
+    [
+        ({"chosen": "sky", "rejected": "sky is"}, "one that is the beginning of the other"),
+        ({"chosen": "the sky", "rejected": "the sky"}, "the same twice"),
+        ({"prompt": "the", "chosen": said("sky"), "rejected": said("sea")}, "two that begin differently"),
+    ],
+)
+def test_a_pair_without_a_prompt_of_its_kind(pair, got):
+    with pytest.raises(
+        ValueError, match=rf"data\[0\]: .* must begin alike and .*prompt of their kind.*{got}"
+    ):
+        pairs_of([pair], WORDS)
 
 
 def test_a_record_without_a_column_that_others_have(tmp_path):

@@ -202,6 +202,8 @@ def test_what_is_frozen_in_memory_stays_as_it_is(transformers, stage):
     moved = [name for name in now if not torch.equal(now[name], kept[name])]
     assert moved == [name for name in kept if kept[name].requires_grad]
     assert len(moved) == 2
+    with pytest.raises(ValueError, match="model must have weights to train, got only frozen ones"):
+        trained(stage, net.requires_grad_(False), updates=1, tokenizer=words())
 
 
 # --- memory: activations that are computed again, rows that are generated side by side

@@ -65,6 +65,11 @@ def test_how_long_a_completion_may_be():
     assert default_max_new_tokens(stage(RECORDS).prompts, (decoder(context=80), None)) == 64
     short = LearnedReward(RewardModel(decoder(context=13)))
     assert stage(RECORDS, model=decoder(context=80), reward=short).max_new_tokens == 13 - 4
+    for asked in (None, 6):
+        with pytest.raises(
+            ValueError, match="prompts must be shorter than the context, 3 tokens, got one of 4"
+        ):
+            stage(RECORDS, model=decoder(context=3), max_new_tokens=asked)
 
 
 # --- rewards and the row of the history ----------------------------------------------------------------

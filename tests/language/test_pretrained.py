@@ -218,7 +218,7 @@ def test_adapters_are_written_merged_or_alone(net, transformers, peft, tmp_path)
         theirs = peft.PeftModel.from_pretrained(copy.deepcopy(net), tmp_path / "adapters").eval()
     torch.testing.assert_close(theirs(input_ids=tokens).logits, model(tokens), rtol=1e-5, atol=1e-5)
     for adapted in (theirs, theirs.base_model.model):
-        with pytest.raises(ValueError, match=r"no adapters of peft, got some: call its merge_and_unload\(\)"):
+        with pytest.raises(ValueError, match=r"no adapters of peft: pass merge_and_unload\(\)"):
             opened(adapted)
     merged = theirs.merge_and_unload()
     torch.testing.assert_close(opened(merged)(tokens), model(tokens), rtol=1e-4, atol=1e-4)
@@ -227,5 +227,10 @@ def test_adapters_are_written_merged_or_alone(net, transformers, peft, tmp_path)
 def test_adapters_of_some_layers(transformers, peft):
     model = opened(net_of("llama"), lora={"target_modules": ["q_proj", "v_proj"]})
     assert {name.split(".")[-4] for name, _ in model.named_parameters()} == {"q_proj", "v_proj"}
+    for name in ("lm_head", "embed"):  # peft would leave them out
+        with pytest.raises(ValueError, match=f"target_modules of lora must be layers .*body, got '{name}'"):
+            opened(net_of("llama"), lora={"target_modules": ["q_proj", name]})
+    with pytest.raises(ValueError, match=r"each setting of lora must be .*, got 'modules_to_save'"):
+        opened(net_of("llama"), lora={"modules_to_save": ["lm_head"]})
     with pytest.raises(ValueError, match="lora must be None for a model with adapters"):
         hf.open_pretrained(model, words(), lora={})

@@ -11,6 +11,7 @@ import contextlib
 import math
 import os
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
 from unittest import mock
@@ -78,7 +79,8 @@ def watch(
         stack.enter_context(mock.patch.dict(os.environ, SDL_VIDEODRIVER="dummy", SDL_AUDIODRIVER="dummy"))
         spec = gym.registry.get(maker.name.rpartition(":")[2])
         drawn = spec is None or str(spec.entry_point).startswith("ppobook.envs")
-        envs: Any = make_env(maker) if drawn else make_env(maker.name, **maker.settings | RENDERED)
+        maker = maker if drawn else replace(maker, settings=maker.settings | RENDERED)
+        envs: Any = make_env(maker, reset=False)
         if not isinstance(env, gym.Env):
             stack.callback(envs.close)
         inner = envs.envs[0]

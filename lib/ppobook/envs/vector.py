@@ -58,9 +58,10 @@ def make_env(
     seed: int | None = None,
     *,
     infos: bool = True,
+    reset: bool = True,
     **settings: Any,
 ) -> VectorEnv:
-    """Several copies of an environment, stepped together, reset and ready to be stepped.
+    """Several copies of an environment, stepped together, and reset with the seed.
 
     Each copy has its own random numbers, and runs with neighbouring seeds share none. Whatever an environment
     has, its actions become Discrete, MultiDiscrete or a Box, all with one axis and counted from 0, and its
@@ -79,6 +80,9 @@ def make_env(
     seed : int, optional
     infos : bool
         Return in `step` what environments report in their info dicts, and not just final observations.
+    reset : bool
+        False: leave the first reset to the caller. What an environment draws there and keeps, a level say, is
+        then decided by the seed that the caller passes.
     **settings
         With an id, for the environment, as in ``gymnasium.make``: ``max_episode_steps=200``, or ``slip=0.2``
         for ours.
@@ -96,7 +100,8 @@ def make_env(
     makes = maker.make(num_envs)
 
     envs = SameStepVectorEnv([lambda: flat(next(makes), maker.name)] * num_envs, infos=infos)
-    envs.reset(seed=env_seeds(seed, num_envs))  # type: ignore[arg-type]  # its annotation omits lists
+    if reset:
+        envs.reset(seed=env_seeds(seed, num_envs))  # type: ignore[arg-type]  # its annotation omits lists
     return envs
 
 

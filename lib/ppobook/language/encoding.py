@@ -110,9 +110,20 @@ def text_of(record: Record, name: str) -> Text:
     if isinstance(value, str) and value.strip():
         return value
     if isinstance(value, list | tuple) and value:
-        # In a dataset's table all messages have all keys, some of them None.
-        return [{key: x for key, x in message.items() if x is not None} for message in value]
+        return [_message(message) for message in value]
     raise ValueError(f"{name} must be a text or a list of messages, and not empty, got {reprlib.repr(value)}")
+
+
+def _message(message: Mapping[str, Any]) -> dict[str, Any]:
+    """A message, with its content as one text."""
+    # In a dataset's table all messages have all keys, some of them None.
+    kept = {key: x for key, x in message.items() if x is not None}
+    if not isinstance(kept.get("content", ""), str):
+        texts = [part.get("text") if isinstance(part, Mapping) else None for part in kept["content"]]
+        if not all(isinstance(text, str) for text in texts):
+            raise ValueError(f"content must be a text or parts of text, got {reprlib.repr(kept['content'])}")
+        kept["content"] = "".join(texts)
+    return kept
 
 
 def label_of(record: Record) -> bool:
@@ -130,10 +141,12 @@ def _common_prefix(a: Sequence[Any], b: Sequence[Any]) -> int:
 
 def _prompt_length(chosen: Sequence[Any], rejected: Sequence[Any]) -> int:
     """The length of the prompt of a pair without one."""
-    n = min(_common_prefix(chosen, rejected), len(chosen) - 1, len(rejected) - 1)
+    common = _common_prefix(chosen, rejected)
+    n = min(common, len(chosen) - 1, len(rejected) - 1)
     if n == 0 or chosen == rejected:
+        got = "one that is the beginning of the other" if common else "two that begin differently"
         raise ValueError(
-            "chosen and rejected must have a common beginning, and each go on differently after it, if there "
-            "is no 'prompt' of their kind"
+            "chosen and rejected must begin alike and go on differently, or have a prompt of their kind "
+            f"(text or messages), got {'the same twice' if chosen == rejected else got}"
         )
     return n

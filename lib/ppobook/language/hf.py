@@ -94,7 +94,7 @@ def open_pretrained(
         weights = weights_dtype(dtype_name(dtype or "float32"), lora)
         net = model if in_memory else _read(model, weights)
         if any("lora_" in name for name, _ in net.named_parameters()):
-            raise ValueError("model must have no adapters of peft, got some: call its merge_and_unload()")
+            raise ValueError("model must have no adapters of peft: pass merge_and_unload().requires_grad_()")
         net = _copy_of(net, weights) if in_memory else net
         opened = _adapted(net.eval(), tokenizer)
     body = getattr(opened, "body", opened)

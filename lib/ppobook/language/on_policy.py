@@ -13,6 +13,7 @@ ratio, entropy and KL are those of that distribution, and the reference's at the
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Any, Self
@@ -90,7 +91,7 @@ class Sampling(Stage):
         self.max_new_tokens: int = settings.max_new_tokens or (
             default_max_new_tokens(self.prompts, models) if task.world is None else task.world.max_new_tokens
         )
-        room = min(_contexts(models)) - int(self.prompts.mask.sum(dim=1).max())
+        room = _room(self.prompts, models)
         if self.max_new_tokens > room:
             raise ValueError(
                 f"max_new_tokens must be at most {room}, what the longest prompt leaves of the "
@@ -200,14 +201,16 @@ class Sampling(Stage):
 
 def default_max_new_tokens(prompts: Prompts, models: Sequence[Any]) -> int:
     """The default of max_new_tokens: MAX_NEW_TOKENS, or what the contexts of the models leave."""
+    return min(MAX_NEW_TOKENS, _room(prompts, models))
+
+
+def _room(prompts: Prompts, models: Sequence[Any]) -> int:
+    """What the longest prompt leaves of the shortest context of the models that have one."""
     longest = int(prompts.mask.sum(dim=1).max())
-    return min(MAX_NEW_TOKENS, *(context - longest for context in _contexts(models)))
-
-
-def _contexts(models: Sequence[Any]) -> list[int]:
-    """The contexts of the models that have one."""
-    found = (getattr(getattr(model, "body", model), "context", None) for model in models)
-    return [context for context in found if context is not None]
+    context = min(getattr(getattr(model, "body", model), "context", sys.maxsize) for model in models)
+    if longest >= context:
+        raise ValueError(f"prompts must be shorter than the context, {context} tokens, got one of {longest}")
+    return context - longest
 
 
 def kl_estimate(

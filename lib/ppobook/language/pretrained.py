@@ -234,7 +234,16 @@ class Pretrained(nn.Module):
         """
         if self.lora is not None:
             raise ValueError(f"lora must be None for a model with adapters, got {dict(lora)!r}")
+        for name in lora:
+            validation.choice("each setting of lora", name, LORA)
         peft, self.lora = library("peft"), LORA | dict(lora)
+        targets, layers = (
+            self.lora["target_modules"],
+            [f".{name}" for name, _ in self.decoder.named_modules()],
+        )
+        for name in [] if isinstance(targets, str) else targets:
+            if not any(layer.endswith(f".{name}") for layer in layers):  # peft would leave it out silently
+                raise ValueError(f"target_modules of lora must be layers of the model's body, got {name!r}")
         transposed = any(type(module).__name__ == "Conv1D" for module in self.modules())
         config = lora_config(self.lora, fan_in_fan_out=transposed)
         weights = weights_dtype(self.dtype, self.lora)

@@ -96,6 +96,10 @@ class Stage(Stateful):
     def optimizer_of(self, *modules: nn.Module) -> Any:
         """Adam over the parameters of these modules that require a gradient."""
         trained = [p for module in modules for p in module.parameters() if p.requires_grad]
+        if not trained:
+            raise ValueError(
+                "model must have weights to train, got only frozen ones: requires_grad_() frees them"
+            )
         return torch.optim.Adam(trained, self.settings.lr, fused=True)
 
     def rows_of_data(self) -> int | None:
