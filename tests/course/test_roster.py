@@ -40,6 +40,10 @@ def test_platforms_and_encodings(tmp_path, text, encoding):
     assert (bob.student_id, bob.name) == ("bob", "Bob Müller")
 
 
+def test_windows_1252_is_no_latin_1(tmp_path):
+    assert read(tmp_path, "student_id,last_name\nada,Žižek’\n", "cp1252")[0].last_name == "Žižek’"
+
+
 def test_what_each_platform_says(tmp_path):
     assert read(tmp_path, CANVAS)[0] == Student("ada", "Lovelace", "Ada", "", "Tutorial A", "101")
     assert read(tmp_path, MOODLE)[0] == Student("ada", "Lovelace", "Ada", "ada@uni.example", "A", "")

@@ -89,6 +89,18 @@ def test_a_description_makes_the_model_again(net):
     assert not {p.data_ptr() for p in copied.parameters()} & {p.data_ptr() for p in model.parameters()}
 
 
+def test_tokens_that_the_model_does_not_have_are_named(transformers):
+    tokenizer = words()
+    tokenizer.add_special_tokens({"pad_token": "<new>"})
+    net = net_of("llama")
+    with pytest.raises(
+        ValueError, match=f"eos and pad among the model's {V} tokens, got {EOS} and {V}: resize"
+    ):
+        hf.open_pretrained(net, tokenizer)
+    net.resize_token_embeddings(V + 1)
+    assert hf.open_pretrained(net, tokenizer)[0].pad == V
+
+
 def test_a_model_whose_trial_fails_is_refused(transformers, monkeypatch):
     """Its forward pass differs from its parts, with positions, or with its cache."""
     gpt2 = transformers.GPT2Model.forward

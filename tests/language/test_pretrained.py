@@ -227,8 +227,8 @@ def test_adapters_are_written_merged_or_alone(net, transformers, peft, tmp_path)
 def test_adapters_of_some_layers(transformers, peft):
     model = opened(net_of("llama"), lora={"target_modules": ["q_proj", "v_proj"]})
     assert {name.split(".")[-4] for name, _ in model.named_parameters()} == {"q_proj", "v_proj"}
-    for name in ("lm_head", "embed"):  # peft would leave them out
-        with pytest.raises(ValueError, match=f"target_modules of lora must be layers .*body, got '{name}'"):
+    for name in ("lm_head", "embed_tokens", "proj"):
+        with pytest.raises(ValueError, match=f"target_modules of lora must be .* of the body, got '{name}'"):
             opened(net_of("llama"), lora={"target_modules": ["q_proj", name]})
     with pytest.raises(ValueError, match=r"each setting of lora must be .*, got 'modules_to_save'"):
         opened(net_of("llama"), lora={"modules_to_save": ["lm_head"]})

@@ -18,7 +18,7 @@ def test_text_and_back(transformers):
     assert not hasattr(tokenizer, "apply_chat_template")
     begun = open_tokenizer(words(begins=True))
     assert begun.bos == BOS
-    assert begun.encode("say fox :") == [BOS, 4, 8, 5]
+    assert begun.encode("say fox :") == begun.encode("<s> say fox :") == [BOS, 4, 8, 5]
     assert begun.decode([BOS, 4, 8, 5]) == "say fox :"
 
 

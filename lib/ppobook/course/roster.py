@@ -183,7 +183,7 @@ def decoded(path: Path, what: str) -> str:
     try:
         return content.decode("utf-8-sig")
     except UnicodeDecodeError:
-        return content.decode("latin-1")
+        return content.decode("cp1252", errors="replace")
 
 
 def separator(text: str) -> str:

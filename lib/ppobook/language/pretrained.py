@@ -90,6 +90,11 @@ class Pretrained(nn.Module):
         # A model whose positions are computed may have no limit in its config.
         self.context: int = getattr(text, "max_position_embeddings", None) or sys.maxsize
         self.eos, self.pad = eos, pad
+        if max(eos, pad) >= self.vocab_size:
+            raise ValueError(
+                f"tokenizer must have eos and pad among the model's {self.vocab_size} tokens, got {eos} and "
+                f"{pad}: resize_token_embeddings() adds tokens"
+            )
         configs = (text, getattr(net, "generation_config", None))
         self.end_tokens = sorted({eos}.union(*(_end_tokens(config) for config in configs)))
         self.dtype = dtype_name(dtype)
@@ -237,13 +242,12 @@ class Pretrained(nn.Module):
         for name in lora:
             validation.choice("each setting of lora", name, LORA)
         peft, self.lora = library("peft"), LORA | dict(lora)
-        targets, layers = (
-            self.lora["target_modules"],
-            [f".{name}" for name, _ in self.decoder.named_modules()],
-        )
-        for name in [] if isinstance(targets, str) else targets:
-            if not any(layer.endswith(f".{name}") for layer in layers):  # peft would leave it out silently
-                raise ValueError(f"target_modules of lora must be layers of the model's body, got {name!r}")
+        layers = [f".{x}" for x, layer in self.decoder.named_modules() if not isinstance(layer, nn.Embedding)]
+        targets = self.lora["target_modules"]
+        for name in [targets] if isinstance(targets, str) else targets:
+            # peft would leave out in silence what the body does not have.
+            if name != "all-linear" and not any(layer.endswith(f".{name}") for layer in layers):
+                raise ValueError(f"target_modules of lora must be linear layers of the body, got {name!r}")
         transposed = any(type(module).__name__ == "Conv1D" for module in self.modules())
         config = lora_config(self.lora, fan_in_fan_out=transposed)
         weights = weights_dtype(self.dtype, self.lora)

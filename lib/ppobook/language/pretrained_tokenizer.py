@@ -45,9 +45,9 @@ class PretrainedTokenizer:
             self.apply_chat_template = tokenizer.apply_chat_template
 
     def encode(self, text: str) -> list[int]:
-        """The ids of a text, with `bos` if there is one, without end-of-sequence."""
+        """The ids of a text, with one `bos` if it has one, without end-of-sequence."""
         ids: list[int] = self.tokenizer.encode(text, add_special_tokens=False, verbose=False)
-        return ids if self.bos is None else [self.bos, *ids]
+        return ids if self.bos is None or ids[:1] == [self.bos] else [self.bos, *ids]
 
     def decode(self, ids: Iterable[int]) -> str:
         """The text of some ids, without padding and `bos` (unless they are the same token as eos)."""
