@@ -173,6 +173,8 @@ def test_the_prompt_of_two_conversations_is_the_messages_that_they_share():
     ]
     assert answered(pairs.chosen, t) == ["green<|end|>"]
     assert answered(pairs.rejected, t) == ["blue<|end|>\n<|user|>is<|end|>"]
+    # A prompt that both repeat stands there once.
+    assert asked(pairs_of([pair | {"prompt": said("What")}], t).chosen, t) == asked(pairs.chosen, t)
     # One that stops where the other goes on: the last message is left to both.
     pairs = pairs_of([{"chosen": said("What", "It"), "rejected": said("What", "It", "of")}], t)
     assert asked(pairs.chosen, t) == ["<|user|>What<|end|>\n<|assistant|>"]

@@ -6,7 +6,7 @@ import re
 import pytest
 from data_cases import WORDS, said
 
-from ppobook.language.data import pairs_of, prompts_of
+from ppobook.language.data import examples_of, pairs_of, prompts_of
 
 
 @pytest.mark.parametrize(
@@ -36,6 +36,23 @@ def test_a_pair_without_a_prompt_of_its_kind(pair, got):
         ValueError, match=rf"data\[0\]: .* must begin alike and .*prompt of their kind.*{got}"
     ):
         pairs_of([pair], WORDS)
+
+
+@pytest.mark.parametrize(
+    ("record", "sentence"),
+    [
+        (
+            {"messages": [{"from": "human", "value": "sky"}]},
+            "a message must have a 'role' and a 'content', got",
+        ),
+        ({"messages": ["sky", "is"]}, "a message must have a 'role' and a 'content', got 'sky'"),
+        ({"messages": [{"role": "user", "content": 3}]}, "content must be a text or parts of text, got 3"),
+        ({"prompt": said("sky"), "completion": "is"}, "must be all texts or all lists of messages, got both"),
+    ],
+)
+def test_a_conversation_that_a_template_would_write_in_part(record, sentence):
+    with pytest.raises(ValueError, match=rf"data\[0\]: .*{sentence}"):
+        examples_of([record], WORDS)
 
 
 def test_a_record_without_a_column_that_others_have(tmp_path):

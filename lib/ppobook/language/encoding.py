@@ -46,9 +46,11 @@ class Encoder:
     def pair(self, record: Record) -> Sides:
         """A prompt, the chosen and the rejected completion."""
         chosen, rejected = text_of(record, "chosen"), text_of(record, "rejected")
+        _check_one_kind(chosen, rejected)
         if record.get("prompt") is not None:
             prompt = text_of(record, "prompt")
-            if isinstance(prompt, str) == isinstance(chosen, str):
+            repeated = isinstance(prompt, list) and chosen[: len(prompt)] == prompt
+            if isinstance(prompt, str) == isinstance(chosen, str) and not repeated:
                 return self._after(prompt, [chosen, rejected])
         if isinstance(chosen, str):
             one, other = self._whole(chosen), self._whole(rejected)
@@ -58,6 +60,7 @@ class Encoder:
         return self._after(chosen[:n], [chosen[n:], rejected[n:]])
 
     def _after(self, prompt: Text, completions: list[Text]) -> Sides:
+        _check_one_kind(prompt, *completions)
         begun = self._opened(prompt)
         if isinstance(self.tokenizer, WordTokenizer):
             # Words are joined by spaces, with or without spaces in the texts.
@@ -114,16 +117,25 @@ def text_of(record: Record, name: str) -> Text:
     raise ValueError(f"{name} must be a text or a list of messages, and not empty, got {reprlib.repr(value)}")
 
 
-def _message(message: Mapping[str, Any]) -> dict[str, Any]:
+def _message(message: Any) -> dict[str, Any]:
     """A message, with its content as one text."""
+    if not isinstance(message, Mapping) or "role" not in message:  # a template would write nothing for it
+        raise ValueError(f"a message must have a 'role' and a 'content', got {reprlib.repr(message)}")
     # In a dataset's table all messages have all keys, some of them None.
     kept = {key: x for key, x in message.items() if x is not None}
-    if not isinstance(kept.get("content", ""), str):
-        texts = [part.get("text") if isinstance(part, Mapping) else None for part in kept["content"]]
+    content = kept.get("content", "")
+    if not isinstance(content, str):
+        parts = content if isinstance(content, list | tuple) else [content]
+        texts: list[Any] = [part.get("text") if isinstance(part, Mapping) else None for part in parts]
         if not all(isinstance(text, str) for text in texts):
-            raise ValueError(f"content must be a text or parts of text, got {reprlib.repr(kept['content'])}")
+            raise ValueError(f"content must be a text or parts of text, got {reprlib.repr(content)}")
         kept["content"] = "".join(texts)
     return kept
+
+
+def _check_one_kind(*texts: Text) -> None:
+    if len({isinstance(text, str) for text in texts}) > 1:
+        raise ValueError("a prompt and its completions must be all texts or all lists of messages, got both")
 
 
 def label_of(record: Record) -> bool:
