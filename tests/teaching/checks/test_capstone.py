@@ -44,10 +44,6 @@ class TestChecks(CheckTests):
             return
         super().test_the_masters_solution_is_right_and_the_check_is_fast(name)
 
-    def test_the_global_random_states_are_left_alone(self, name: str) -> None:
-        if name != "capstone-learning":
-            super().test_the_global_random_states_are_left_alone(name)
-
     def chapters(self) -> list[tuple[checks.Chapter, str]]:
         folder = ROOT / "chapters"
         return [(one, (folder / f"{name}.md").read_text(encoding="utf-8")) for name, one in CHAPTERS.items()]
