@@ -220,6 +220,8 @@ def test_adapters_are_written_merged_or_alone(net, transformers, peft, tmp_path)
     for adapted in (theirs, theirs.base_model.model):
         with pytest.raises(ValueError, match=r"no adapters of peft: pass merge_and_unload\(\)"):
             opened(adapted)
+    with pytest.raises(ValueError, match=r"model must be whole, got adapters: peft\.Auto"):
+        hf.open_pretrained(tmp_path / "adapters", words())
     merged = theirs.merge_and_unload()
     torch.testing.assert_close(opened(merged)(tokens), model(tokens), rtol=1e-4, atol=1e-4)
 

@@ -106,6 +106,10 @@ def open_pretrained(
 
 def _read(model: str | Path, weights: torch.dtype) -> Any:
     """Read the model of transformers in a folder, or with this name on the hub."""
+    if Path(model, "adapter_config.json").exists():
+        raise ValueError(
+            "model must be whole, got adapters: peft.AutoPeftModelForCausalLM reads and merges them"
+        )
     config = library().AutoConfig.from_pretrained(model, trust_remote_code=False)
     auto = _auto_class(any(name.endswith(_SCORES) for name in config.architectures or []))
     with own_randomness():
