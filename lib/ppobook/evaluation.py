@@ -42,7 +42,8 @@ def evaluate(
 ) -> dict[str, Any]:
     """Returns of a policy in whole episodes.
 
-    Episode i of a seed is the same however many episodes are played, and in however many environments. All
+    Episode i of a seed is the same however many episodes are played, and in however many environments (unless
+    an environment keeps something over its resets). All
     episodes that are begun count: the first ones to end would be too short on average, and biased.
 
     Parameters
