@@ -43,8 +43,8 @@ def evaluate(
     """Returns of a policy in whole episodes.
 
     Episode i of a seed is the same however many episodes are played, and in however many environments (unless
-    an environment keeps something over its resets). All
-    episodes that are begun count: the first ones to end would be too short on average, and biased.
+    an environment keeps something over its resets). All episodes that are begun count: the first ones to end
+    would be too short on average, and biased.
 
     Parameters
     ----------
