@@ -126,6 +126,11 @@ def count(name: str, x: Any, *, low: int | None = 1, high: int | None = None) ->
     return integer
 
 
+def whole(name: str, x: Any, *, low: int | None = 1, high: int | None = None) -> int:
+    """As `count`; also a float without a fraction: 1e5."""
+    return count(name, int(x) if isinstance(x, float) and x.is_integer() else x, low=low, high=high)
+
+
 def flag(name: str, x: Any) -> bool:
     """x, which must be a bool. (Any non-empty string, "no" too, would be true.)"""
     if not isinstance(x, bool | np.bool_):

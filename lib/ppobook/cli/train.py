@@ -7,13 +7,17 @@ from dataclasses import dataclass, fields
 from typing import Any
 
 from ppobook import validation
-from ppobook.cli.parsing import as_words, names_of, parse, peek, print_settings
-from ppobook.cli.running import (
+from ppobook.cli.parsing import (
     NOT_IN_FILES,
     RunOptions,
+    as_words,
     config_of,
     imported_class,
     made,
+    names_of,
+    parse,
+    peek,
+    print_settings,
     read,
     read_file,
     refuse_to_import,
@@ -103,9 +107,9 @@ def train(words: Sequence[str], prog: str) -> None:
 def _algorithm(named: str, *, asked: bool) -> tuple[Any, Any, Mapping[str, dict[str, Any]]]:
     """An algorithm's name or class, its class of settings, and its presets."""
     if ":" in named and asked:
-        from ppobook.registry import learner_class
+        from ppobook.training import ALGORITHMS
 
-        learner = learner_class(imported_class(named, "algorithm", "MyPPO"))
+        learner = ALGORITHMS.find(imported_class(named, "algorithm", "MyPPO"))
         return learner, learner.settings_class, learner.presets
     if ":" in named:
         raise ValueError(

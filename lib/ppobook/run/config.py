@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import fields
 from typing import Any
 
+from ppobook import validation
 from ppobook.run.checkpoint import Checkpoint
 from ppobook.run.folder import RunFolder
 from ppobook.run.machine import checked_device
 from ppobook.run.registry import Registry
-from ppobook.run.settings import Settings, argument
 
 
 def new_config(
@@ -19,8 +19,10 @@ def new_config(
     kind = registry.find(asked.pop(registry.argument, None))
     return kind, {
         registry.argument: registry.name_of(kind),
-        "seed": argument("seed", asked.pop("seed", 0)),
-        "checkpoint_every": argument("checkpoint_every", asked.pop("checkpoint_every", checkpoint_every)),
+        "seed": validation.count("seed", asked.pop("seed", 0), low=0),
+        "checkpoint_every": validation.count(
+            "checkpoint_every", asked.pop("checkpoint_every", checkpoint_every)
+        ),
         "device": checked_device(asked.pop("device", "cpu")),
     }
 
@@ -39,10 +41,10 @@ def resumed_config(
     every = asked.pop("checkpoint_every", before["checkpoint_every"])
     config = before | {
         "device": checked_device(asked.pop("device", before["device"])),
-        "checkpoint_every": argument("checkpoint_every", every),
+        "checkpoint_every": validation.count("checkpoint_every", every),
     }
     if limit in asked:
-        check = settings.checked if hasattr(settings, limit) else argument
+        check = settings.checked if hasattr(settings, limit) else validation.whole
         config[limit] = check(limit, asked.pop(limit))
     refuse_other_settings(folder, asked, config, settings)
     return kind, settings, config
@@ -54,7 +56,7 @@ def settings_of(kind: type[Any], config: dict[str, Any]) -> Any:
 
 
 def refuse_other_settings(
-    folder: RunFolder, asked: dict[str, Any], config: dict[str, Any], settings: Settings
+    folder: RunFolder, asked: dict[str, Any], config: dict[str, Any], settings: Any
 ) -> None:
     """Raise ValueError if what was asked of a resumed run, by name, differs from what its config has."""
     for name, value in asked.items():

@@ -18,13 +18,18 @@ from ppobook.cli.language.models import (
     sizes_in,
     world_of,
 )
-from ppobook.cli.parsing import MaybeFile, as_words, names_of, parse, peek, print_settings
-from ppobook.cli.running import (
+from ppobook.cli.parsing import (
     NOT_IN_FILES,
+    MaybeFile,
     RunOptions,
+    as_words,
     config_of,
     imported_class,
     made,
+    names_of,
+    parse,
+    peek,
+    print_settings,
     read,
     read_file,
     refuse_to_import,
@@ -86,7 +91,7 @@ def own(words: Sequence[str], prog: str) -> None:
             parse(StageOptions, words, f"{prog} MODULE:CLASS")
         raise ValueError(f"{prog} needs MODULE:CLASS, as in my_module:MyStage")
     kind = imported_class(words[0], "the stage", "MyStage")
-    from ppobook.language.registry import STAGES
+    from ppobook.language.training import STAGES
 
     kind = STAGES.find(kind)
     _train(words[0], kind.settings_class, kind, words[1:], f"{prog} {words[0]}")
@@ -99,9 +104,9 @@ def _train(stage: str, settings_class: Any, kind: Any, words: Sequence[str], pro
     options, settings = read(StageOptions, base, words, prog)
     if options.list:
         print_settings(base, prog)
-        for name, values in VARIANTS.items() if stage == "grpo" else ():
-            if values:
-                print(f"--variant {name} has\n    {as_words(values)}")
+        for name, variant in VARIANTS.items() if stage == "grpo" else ():
+            if variant.settings:
+                print(f"--variant {name} has\n    {as_words(variant.settings)}")
         return
     given = options.given()
     if (start := given.pop("start", None)) is not None:
