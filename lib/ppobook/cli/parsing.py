@@ -278,11 +278,11 @@ class RunOptions:
         return f"saved in {folder}" if folder else "not saved: --out was not given"
 
 
-NOT_IN_FILES = ("resume", "config", "tensorboard", "quiet", "list")
+NOT_IN_FILES = ("resume", "config", "tensorboard", "quiet", "list", "start")
 
 
 def read(
-    kind: type[RunOptions], settings: Settings, words: Sequence[str], prog: str, without: Sequence[str] = ()
+    kind: type[RunOptions], settings: Settings, words: Sequence[str], prog: str
 ) -> tuple[Any, dict[str, Any]]:
     """The options of a run, and the settings that the words change; errors as of `parse`."""
     changed, rest = read_settings(settings, words, prog)
@@ -294,9 +294,6 @@ def read(
         print_settings(settings, prog)
         raise
     refuse(unknown, known, prog)
-    for name in without:
-        if getattr(options, name) is not None:
-            raise ValueError(f"--{name}: {prog} has no such option. See {prog} --help")
     if options.config is not None and options.resume is not None:
         raise ValueError(f"--config {options.config}: a resumed run keeps its settings; leave it out")
     return options, changed
@@ -308,12 +305,23 @@ def made(kind: type[Settings], called: str, file: dict[str, Any], preset: dict[s
     return kind.make(called, {name: x for name, x in file.items() if name in known}, preset)
 
 
-def refuse_unknown(file: str, found: dict[str, Any], known: Sequence[str], called: str) -> None:
-    """Raise for a name in a file that is neither a setting nor an option."""
-    for name in found:
+def filled_up(
+    options: RunOptions, settings: dict[str, Any], in_file: dict[str, Any], kind: type[Settings], called: str
+) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The arguments of `train`, and its settings: of the command line, else of the file.
+
+    Raises for a name in the file that is neither.
+    """
+    given = options.given()
+    arguments = [name for name in names_of(type(options)) if name not in NOT_IN_FILES]
+    known = [*arguments, *(f.name for f in dataclasses.fields(kind))]
+    for name in in_file:
         if name not in known:
             hint = did_you_mean(name, known)
-            raise ValueError(f"config={file!r} has {name!r}, which is not a setting of {called}{hint}")
+            has = f"config={options.config!r} has {name!r}"
+            raise ValueError(f"{has}, which is not a setting of {called}{hint}")
+    given = {name: in_file[name] for name in arguments if name in in_file} | given
+    return given, {name: x for name, x in in_file.items() if name not in arguments} | settings
 
 
 def read_file(file: str) -> dict[str, Any]:

@@ -3,25 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import Any
 
 from ppobook import validation
 from ppobook.cli.parsing import (
-    NOT_IN_FILES,
     RunOptions,
     as_words,
     config_of,
+    filled_up,
     imported_class,
     made,
-    names_of,
     parse,
     peek,
     print_settings,
     read,
     read_file,
     refuse_to_import,
-    refuse_unknown,
     see_here,
 )
 from ppobook.presets import PRESETS
@@ -73,14 +71,9 @@ def train(words: Sequence[str], prog: str) -> None:
             print(f"preset of {name}\n    {as_words(values)}")
         return
     kind.make(called, settings, {})
-    given = options.given()
-    if file is not None:
-        arguments = [name for name in names_of(TrainOptions) if name not in NOT_IN_FILES]
-        refuse_unknown(file, in_file, [*arguments, *(f.name for f in fields(kind))], called)
-        if "env" not in given:
-            refuse_to_import(file, "env", in_file.get("env"))
-        given = {name: in_file[name] for name in arguments if name in in_file} | given
-        settings = {name: x for name, x in in_file.items() if name not in arguments} | settings
+    if file is not None and options.env is None:
+        refuse_to_import(file, "env", in_file.get("env"))
+    given, settings = filled_up(options, settings, in_file, kind, called)
     if resume is None and "env" not in given:
         raise ValueError(f"{prog} needs --env ID, as in --env CartPole-v1. ppobook envs lists some")
     see_here(given.get("env", before.get("env")))

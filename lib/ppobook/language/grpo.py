@@ -117,9 +117,10 @@ def group_advantages(
         Rewards that are not whole groups; an unknown name; groups of one that would be compared with
         themselves.
 
-    References ---------- Shao et al. 2024, "DeepSeekMath", section 4.1.2. Kool et al. 2019, "Buy 4 REINFORCE
-    samples, get a baseline for free!", for leave_one_out. TRL 1.16's scale_rewards has the same names, n − 1
-    and eps.
+    References
+    ----------
+    Shao et al. 2024, "DeepSeekMath", section 4.1.2. Kool et al. 2019, "Buy 4 REINFORCE samples, get a
+    baseline for free!", for leave_one_out. TRL 1.16's scale_rewards has the same names, n − 1 and eps.
     """
     validation.choice("baseline", baseline, BASELINES)
     validation.choice("scale", scale, SCALES)

@@ -176,11 +176,6 @@ class PPOSettings(ClipSettings):
     normalize_rewards: bool = setting(
         False, "divide the rewards of tokens by their standard deviation over the batch; their mean stays"
     )
-    critic_from: str | None = setting(
-        None,
-        "initial weights of the critic's body; none: the reward model's, if there is one",
-        choices=("reward_model", "policy"),
-    )
 
 
 BASELINES = ("group", "leave_one_out", "batch")
@@ -341,7 +336,6 @@ class IterativePPOSettings(PPOSettings):
 
     refresh_every: int = setting(20, "updates of the policy between two updates of the reward model", low=1)
     pairs: int = setting(500, "new preference pairs for each of them", low=1)
-    keep_old: bool = setting(True, "train on the pairs of earlier updates as well")
     temperatures: tuple[float, ...] = setting(
         (1.0, 1.0), "sampling temperatures of the two completions of a pair", above=0
     )

@@ -32,7 +32,8 @@ def resumed_config(
 ) -> tuple[type[Any], Any, dict[str, Any]]:
     """The class, the settings and the config of a run that is resumed.
 
-    Only `checkpoint_every`, `device` and the entry named by `limit` may be asked for anew.
+    Only `checkpoint_every`, `device` and the entry named by `limit` may differ from before; all else that is
+    `asked` raises ValueError if it does.
     """
     before = checkpoint.config
     with checkpoint.rebuilding():
@@ -46,19 +47,6 @@ def resumed_config(
     if limit in asked:
         check = settings.checked if hasattr(settings, limit) else validation.whole
         config[limit] = check(limit, asked.pop(limit))
-    refuse_other_settings(folder, asked, config, settings)
-    return kind, settings, config
-
-
-def settings_of(kind: type[Any], config: dict[str, Any]) -> Any:
-    """The settings of a run, from its config."""
-    return kind.settings_class(**{f.name: config[f.name] for f in fields(kind.settings_class)})
-
-
-def refuse_other_settings(
-    folder: RunFolder, asked: dict[str, Any], config: dict[str, Any], settings: Any
-) -> None:
-    """Raise ValueError if what was asked of a resumed run, by name, differs from what its config has."""
     for name, value in asked.items():
         if name not in config:
             raise ValueError(
@@ -70,3 +58,9 @@ def refuse_other_settings(
                 f"{name} must be left out on resume, or {config[name]!r} as in {str(folder.path)!r}, "
                 f"got {value!r}"
             )
+    return kind, settings, config
+
+
+def settings_of(kind: type[Any], config: dict[str, Any]) -> Any:
+    """The settings of a run, from its config."""
+    return kind.settings_class(**{f.name: config[f.name] for f in fields(kind.settings_class)})

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import Any
 
 import tyro
@@ -19,21 +19,19 @@ from ppobook.cli.language.models import (
     world_of,
 )
 from ppobook.cli.parsing import (
-    NOT_IN_FILES,
     MaybeFile,
     RunOptions,
     as_words,
     config_of,
+    filled_up,
     imported_class,
     made,
-    names_of,
     parse,
     peek,
     print_settings,
     read,
     read_file,
     refuse_to_import,
-    refuse_unknown,
 )
 from ppobook.language.settings import SETTINGS, VARIANTS
 from ppobook.validation import counted
@@ -108,18 +106,13 @@ def _train(stage: str, settings_class: Any, kind: Any, words: Sequence[str], pro
             if variant.settings:
                 print(f"--variant {name} has\n    {as_words(variant.settings)}")
         return
-    given = options.given()
-    if (start := given.pop("start", None)) is not None:
-        given["model"] = start
-    if file is not None:
-        arguments = [name for name in names_of(StageOptions) if name not in (*NOT_IN_FILES, "start")]
-        refuse_unknown(file, in_file, [*arguments, *(f.name for f in fields(settings_class))], stage)
-        if "data" in given or "world" in given:  # two names of one thing
-            in_file = {name: x for name, x in in_file.items() if name not in ("data", "world")}
-        if "reward" not in given:
-            refuse_to_import(file, "reward", in_file.get("reward"))
-        given = {name: in_file[name] for name in arguments if name in in_file} | given
-        settings = {name: x for name, x in in_file.items() if name not in arguments} | settings
+    if file is not None and options.reward is None:
+        refuse_to_import(file, "reward", in_file.get("reward"))
+    if (options.data, options.world) != (None, None):  # two names of one thing
+        in_file = {name: x for name, x in in_file.items() if name not in ("data", "world")}
+    given, settings = filled_up(options, settings, in_file, settings_class, stage)
+    if options.start is not None:
+        given["model"] = options.start
     if "data" in given and "world" in given:
         raise ValueError("one of data and world must be given, got both")
 
