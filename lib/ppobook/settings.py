@@ -17,12 +17,6 @@ import numpy as np
 from ppobook import validation
 from ppobook.run.spellings import did_you_mean
 
-# The arguments of every `train`.
-ARGUMENTS = (
-    *("seed", "out", "checkpoint_every", "resume"),
-    *("device", "num_threads", "progress", "tensorboard"),
-)
-
 
 def setting(
     default: Any,
@@ -56,7 +50,10 @@ class Settings:
     """The settings of a run: the fields that a subclass adds."""
 
     # The arguments of `train` beside the settings.
-    arguments: ClassVar[tuple[str, ...]] = ARGUMENTS
+    arguments: ClassVar[tuple[str, ...]] = (
+        *("seed", "out", "checkpoint_every", "resume"),
+        *("device", "num_threads", "progress", "tensorboard"),
+    )
 
     def __init_subclass__(cls) -> None:
         """Let a subclass state a new default alone, `lr: float = 3e-3`: help text and limits stay."""

@@ -130,13 +130,6 @@ def path(name: str, x: Any, what: str = "a folder") -> Path:
     return Path(os.path.expanduser(given))
 
 
-def copied(x: Any) -> Any:
-    """x with its lists, tuples, dicts and sets copied, at any depth, and all else in them as it is."""
-    if type(x) is dict:
-        return {key: copied(one) for key, one in x.items()}
-    return type(x)(map(copied, x)) if type(x) in (list, tuple, set) else x
-
-
 def reason(error: BaseException) -> str:
     """Type and message of another library's error, in one line: "KeyError: 'wheel'"."""
     message = " ".join(str(error).split())

@@ -12,7 +12,6 @@ from typing import Any
 import torch
 from torch import nn
 
-from ppobook import validation
 from ppobook.language import parallel
 from ppobook.language.dpo import DPO
 from ppobook.language.grpo import GRPO
@@ -286,7 +285,7 @@ class StageLoop(TrainingLoop):
 def data_config(data: Any) -> dict[str, Any]:
     """The config's entry for data: a world, a file, or a digest of data in memory."""
     if isinstance(data, World):
-        return {"world": validation.copied(data.config)}
+        return {"world": copy.deepcopy(data.config)}
     if isinstance(data, str | Path):
         # Absolute: a run may be resumed from another directory. A file that was moved is given again.
         return {"file": str(Path(data).absolute()), "digest": digest_of(data)}
