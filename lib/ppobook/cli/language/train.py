@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -73,13 +72,10 @@ class StageOptions(RunOptions):
     dtype: str | None = None
 
 
-def _stage(stage: str, words: Sequence[str], prog: str) -> None:
-    _train(stage, SETTINGS[stage], stage, words, prog)
-
-
-sft, reward, ppo, grpo, dpo, online_dpo, iterative_ppo, lagged_grpo = (
-    functools.partial(_stage, name) for name in SETTINGS
-)
+def stage(words: Sequence[str], prog: str) -> None:
+    """Train by the stage that is the last word of `prog`: ppobook language grpo."""
+    name = prog.split()[-1]
+    _train(name, SETTINGS[name], name, words, prog)
 
 
 def own(words: Sequence[str], prog: str) -> None:
