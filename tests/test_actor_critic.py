@@ -8,7 +8,8 @@ import switches  # noqa: F401
 import torch
 from bands import seeds
 
-from ppobook import actor_critic, load, ppo, train, trpo
+from ppobook import learner as learners
+from ppobook import load, ppo, train, trpo
 from ppobook.envs import make_env
 from ppobook.evaluation import evaluate
 from ppobook.policies import CategoricalPolicy
@@ -102,9 +103,9 @@ def test_several_discrete_actions_at_once_are_learned(kind, band):
 @pytest.mark.parametrize(
     ("kind", "printed"),
     [
-        (PPO, [(PPO, "loss"), (PPO, "gradient_step"), (ppo, "ppo_loss"), (actor_critic, "gae")]),
+        (PPO, [(PPO, "loss"), (PPO, "gradient_step"), (ppo, "ppo_loss"), (learners, "gae")]),
         (TRPO, [(TRPO, "critic_step"), (trpo, "conjugate_gradient"), (trpo, "line_search"),
-                (trpo, "surrogate_loss"), (actor_critic, "gae")]),
+                (trpo, "surrogate_loss"), (learners, "gae")]),
     ],
 )  # fmt: skip
 def test_a_run_calls_what_chapters_print_unless_it_is_to_be_fast(kind, printed, monkeypatch):

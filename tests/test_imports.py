@@ -11,7 +11,7 @@ import ppobook
 # One process imports them in this order, so that what must be absent shrinks from line to line.
 LIGHT = [
     ("ppobook ppobook.cli ppobook.language", "torch pandas numpy matplotlib"),
-    ("ppobook.run.settings ppobook.language.settings ppobook.experiments", "torch pandas matplotlib"),
+    ("ppobook.settings ppobook.language.settings ppobook.experiments", "torch pandas matplotlib"),
     ("ppobook.settings ppobook.presets ppobook.teaching", "torch"),
     ("ppobook.course.graders ppobook.course.processes", "torch pandas nbgrader"),
     ("ppobook.language.training ppobook.language.grpo", "transformers peft datasets ppobook.training"),

@@ -12,7 +12,7 @@ import pytest
 import torch
 from torch.nn.utils import clip_grad_norm_
 
-from ppobook import actor_critic, ppo
+from ppobook import learner, ppo
 from ppobook.envs import make_env
 from ppobook.learner import gradient_step
 from ppobook.ppo import PPO
@@ -108,7 +108,7 @@ def test_an_update_is_the_papers(before, wanted):
 
 # --- what goes wrong --------------------------------------------------------------------------------------
 
-LOSS, GAE, NORMALIZE = (ppo, "ppo_loss"), (actor_critic, "gae"), (ppo, "normalize")
+LOSS, GAE, NORMALIZE = (ppo, "ppo_loss"), (learner, "gae"), (ppo, "normalize")
 
 
 def loss_with(change):
@@ -127,7 +127,7 @@ def loss_with(change):
 
 def gae_with(change):
     """`gae` called with other arguments."""
-    right = actor_critic.gae
+    right = learner.gae
 
     def wrong(rewards, values, terminated, truncated, final_values, **settings):
         names = ("rewards", "values", "terminated", "truncated", "final_values")

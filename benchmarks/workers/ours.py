@@ -13,7 +13,7 @@ import numpy as np
 import torch
 
 from ppobook import train
-from ppobook.registry import learner_class
+from ppobook.training import ALGORITHMS
 
 
 def actor(policy: Any, space: Any) -> common.Act:
@@ -29,7 +29,7 @@ def actor(policy: Any, space: Any) -> common.Act:
 
 
 def run(job: dict[str, Any]) -> dict[str, Any]:
-    kind = learner_class(job["algorithm"])
+    kind = ALGORITHMS.find(job["algorithm"])
     if not job.get("cold"):
         train(kind, env=job["env"], total_steps=1, progress=False, **job["settings"])  # imports, caches
     watch = common.Watch(job)

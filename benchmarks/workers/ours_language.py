@@ -15,10 +15,10 @@ import torch
 from language import NEW_TOKENS
 
 from ppobook.language import train
-from ppobook.language.registry import stage_class
 from ppobook.language.rewards import RewardModel
 from ppobook.language.serialization import build
 from ppobook.language.tokens import WordTokenizer
+from ppobook.language.training import STAGES
 
 SAMPLING = ("grpo", "rloo", "ppo")
 DATA = {"sft": "examples", "dpo": "pairs"} | dict.fromkeys(SAMPLING, "prompts")
@@ -51,7 +51,7 @@ def start(job: dict[str, Any]) -> tuple[Any, Any, Any]:
 
 
 def run(job: dict[str, Any]) -> dict[str, Any]:
-    kind = stage_class("grpo" if job["algorithm"] == "rloo" else job["algorithm"])
+    kind = STAGES.find("grpo" if job["algorithm"] == "rloo" else job["algorithm"])
     model, tokenizer, reward = start(job)
     steps = language.Steps(job)
 

@@ -148,14 +148,14 @@ def ratios(
     Raises
     ------
     ValueError, TypeError
-        Shapes that differ, a clip_eps that is not a number above 0.
+        Shapes that differ.
 
     References
     ----------
     Schulman et al. 2017, "Proximal policy optimization algorithms", equation 7. Schulman 2020, "Approximating
     KL divergence".
     """
-    low, high = clip_range(clip_eps, clip_eps_high)
+    low, high = 1 - clip_eps, 1 + (clip_eps if clip_eps_high is None else clip_eps_high)
     keep, (log_r, a) = _counted(mask, log_ratio=log_ratio, advantages=advantages)
     library = validation.one_library(log_ratio=log_ratio)
     if library is np or log_r.device.type != "cpu":
@@ -183,14 +183,6 @@ def _ratios(
         "ratio_mean": 1 + mean_shift,
         "ratio_std": ((centred * centred).sum() / number) ** 0.5,
     }
-
-
-def clip_range(clip_eps: float, clip_eps_high: float | None) -> tuple[float, float]:
-    """The clip range of the ratio: 1 − clip_eps, and 1 + clip_eps_high (left out, 1 + clip_eps)."""
-    clip_eps = validation.number("clip_eps", clip_eps, above=0)
-    if clip_eps_high is None:
-        return 1 - clip_eps, 1 + clip_eps
-    return 1 - clip_eps, 1 + validation.number("clip_eps_high", clip_eps_high, above=0)
 
 
 def _counted(mask: Any, **arrays: Any) -> tuple[Any, list[Any]]:

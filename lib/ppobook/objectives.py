@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from ppobook import validation
-from ppobook.diagnostics import clip_range, ratios
+from ppobook.diagnostics import ratios
 from ppobook.reductions import Reduction, masked, reduce
 
 
@@ -194,6 +194,14 @@ def clipped_surrogate_loss(
     ratio = ratio_to_clip(logp - old_logp, advantages)
     clipped = ratio.clamp(low, high)
     return reduce(-torch.minimum(ratio * advantages, clipped * advantages), keep, reduction, denominator)
+
+
+def clip_range(clip_eps: float, clip_eps_high: float | None) -> tuple[float, float]:
+    """The clip range of the ratio: 1 − clip_eps, and 1 + clip_eps_high (left out, 1 + clip_eps)."""
+    clip_eps = validation.number("clip_eps", clip_eps, above=0)
+    if clip_eps_high is None:
+        return 1 - clip_eps, 1 + clip_eps
+    return 1 - clip_eps, 1 + validation.number("clip_eps_high", clip_eps_high, above=0)
 
 
 def kl_penalized_loss(

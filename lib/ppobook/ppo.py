@@ -23,11 +23,10 @@ import gymnasium as gym
 import torch
 from torch import Tensor
 
-from ppobook.actor_critic import ActorCritic
 from ppobook.adaptive_kl import AdaptiveKLCoefficient
 from ppobook.batches import Batch
 from ppobook.diagnostics import explained_variance, normalize
-from ppobook.learner import gradient_step
+from ppobook.learner import ActorCritic, gradient_step
 from ppobook.objectives import ppo_loss
 from ppobook.policies import together
 from ppobook.presets import PRESETS

@@ -22,7 +22,7 @@ from ppobook.envs import EnvLike, EnvMaker, env_maker, has_id, make_env
 from ppobook.episodes import episode_totals, mean
 from ppobook.fast import FASTER, classic_envs, numpy_actor
 from ppobook.learner import AnyPolicy, AnyValue, Learner
-from ppobook.registry import ALGORITHMS
+from ppobook.ppo import PPO
 from ppobook.rollouts import Collector, PolicyActor, Rollout
 from ppobook.run.base import BaseRun
 from ppobook.run.checkpoint import Checkpoint, read_checkpoint
@@ -33,10 +33,13 @@ from ppobook.run.loop import TrainingLoop, run_training
 from ppobook.run.machine import checked_device, float32_on_cpu, stream
 from ppobook.run.metrics import finite
 from ppobook.run.progress import say
-from ppobook.run.registry import short_name
-from ppobook.run.settings import argument
+from ppobook.run.registry import Registry, short_name
 from ppobook.spaces import describe_space, space_of
+from ppobook.trpo import TRPO
 from ppobook.validation import counted
+from ppobook.vanilla import Vanilla
+
+ALGORITHMS: Registry[Learner] = Registry("algorithm", Learner, {"vanilla": Vanilla, "trpo": TRPO, "ppo": PPO})
 
 # The columns of every run's history, in this order; an algorithm may add others.
 COLUMNS = (
@@ -228,8 +231,8 @@ def train(
     }
     asked = {name: value for name, value in given.items() if value is not None} | settings
     training = run_training(
-        lambda: _Training.new(asked),
-        lambda folder: _Training.resumed(folder, asked),
+        lambda: ControlLoop.new(asked),
+        lambda folder: ControlLoop.resumed(folder, asked),
         out=out,
         resume=resume,
         num_threads=num_threads,
@@ -239,7 +242,7 @@ def train(
     return training.run()
 
 
-class _Training(TrainingLoop):
+class ControlLoop(TrainingLoop):
     """A training run in progress."""
 
     # The settings that come from the environment's preset, for the announcement.
@@ -260,11 +263,11 @@ class _Training(TrainingLoop):
         )
 
     @classmethod
-    def new(cls, asked: dict[str, Any]) -> _Training:
+    def new(cls, asked: dict[str, Any]) -> ControlLoop:
         """A run from its beginning."""
         kind, config = new_config(ALGORITHMS, asked, checkpoint_every=10)
         name = short_name(config["algorithm"])
-        total_steps = argument("total_steps", asked.pop("total_steps", 100_000))
+        total_steps = validation.whole("total_steps", asked.pop("total_steps", 100_000))
         if "env" not in asked:  # it may be here by a misspelt name
             kind.settings_class.make(name, asked, {})
         maker = _maker(asked.pop("env", None), asked)
@@ -280,7 +283,7 @@ class _Training(TrainingLoop):
         return training
 
     @classmethod
-    def resumed(cls, folder: RunFolder, asked: dict[str, Any]) -> _Training:
+    def resumed(cls, folder: RunFolder, asked: dict[str, Any]) -> ControlLoop:
         """A run as of its last checkpoint."""
         checkpoint = read_checkpoint(folder, FORMAT)
         with checkpoint.rebuilding():  # before a module is imported for the environment

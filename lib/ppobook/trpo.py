@@ -27,10 +27,9 @@ import gymnasium as gym
 import torch
 from torch import Tensor
 
-from ppobook.actor_critic import ActorCritic
 from ppobook.batches import Batch
 from ppobook.diagnostics import explained_variance, normalize
-from ppobook.learner import gradient_step
+from ppobook.learner import ActorCritic, gradient_step
 from ppobook.objectives import surrogate_loss, value_loss
 from ppobook.presets import PRESETS
 from ppobook.rollouts import Rollout

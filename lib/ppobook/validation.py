@@ -12,7 +12,7 @@ import math
 import numbers
 import os
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -47,31 +47,10 @@ def one_library(**arrays: Any) -> Any:
     return sys.modules["torch"]
 
 
-def float64(name: str, x: Any) -> np.ndarray:
-    """x, an array, a tensor or nested sequences of real numbers, as a new array of float64."""
-    given = np.asarray(x.detach().cpu() if is_tensor(x) else x)
-    if given.dtype.kind not in "fiub":
-        raise TypeError(f"{name} must be an array of real numbers, got {x!r}")
-    return given.astype(np.float64)
-
-
-def counts(name: str, xs: Any, *, low: int = 1) -> tuple[int, ...]:
-    """xs, which must be a sequence of integers of at least `low`, as a tuple of int."""
-    if isinstance(xs, str | Mapping) or not isinstance(xs, Iterable):
-        raise TypeError(f"{name} must be a sequence of integers, got {xs!r}")
-    return tuple(count(f"{name}[{i}]", x, low=low) for i, x in enumerate(xs))
-
-
 def shape(name: str, x: Any, expected: Sequence[int], why: str) -> None:
     """Check that x has the expected shape; `why` says what that shape is: "the shape of values"."""
     if x.shape != expected and tuple(x.shape) != tuple(expected):
         raise ValueError(f"{name} must have shape {tuple(expected)}, {why}, got {tuple(x.shape)}")
-
-
-def last_axis(name: str, x: Any, what: str) -> None:
-    """Check that x is not a scalar; `what` says what its last axis is: "time"."""
-    if x.ndim == 0:
-        raise ValueError(f"{name} must be an array whose last axis is {what}, got a single number")
 
 
 def finite(name: str, x: Any) -> None:
@@ -126,6 +105,11 @@ def count(name: str, x: Any, *, low: int | None = 1, high: int | None = None) ->
     return integer
 
 
+def whole(name: str, x: Any, *, low: int | None = 1, high: int | None = None) -> int:
+    """As `count`; also a float without a fraction: 1e5."""
+    return count(name, int(x) if isinstance(x, float) and x.is_integer() else x, low=low, high=high)
+
+
 def flag(name: str, x: Any) -> bool:
     """x, which must be a bool. (Any non-empty string, "no" too, would be true.)"""
     if not isinstance(x, bool | np.bool_):
@@ -146,23 +130,10 @@ def path(name: str, x: Any, what: str = "a folder") -> Path:
     return Path(os.path.expanduser(given))
 
 
-def copied(x: Any) -> Any:
-    """x with its lists, tuples, dicts and sets copied, at any depth, and all else in them as it is."""
-    if type(x) is dict:
-        return {key: copied(one) for key, one in x.items()}
-    return type(x)(map(copied, x)) if type(x) in (list, tuple, set) else x
-
-
 def reason(error: BaseException) -> str:
     """Type and message of another library's error, in one line: "KeyError: 'wheel'"."""
     message = " ".join(str(error).split())
     return f"{type(error).__name__}: {message}" if message else type(error).__name__
-
-
-def instance(name: str, x: Any, kind: type) -> None:
-    """Check that x is of this class."""
-    if not isinstance(x, kind):
-        raise TypeError(f"{name} must be of class {kind.__name__}, got {type(x).__name__}")
 
 
 def counted(count: int, noun: str) -> str:
@@ -176,15 +147,6 @@ def choice(name: str, x: Any, known: Iterable[str]) -> str:
     if isinstance(x, str) and x in known:
         return str(x)
     raise ValueError(f"{name} must be {one_of(known)}, got {x!r}{did_you_mean(x, known)}")
-
-
-def each_once(name: str, given: Iterable[str]) -> None:
-    """Check that no value is given twice."""
-    seen: set[str] = set()
-    for x in given:
-        if x in seen:
-            raise ValueError(f"{name} must differ from one another, got {x!r} twice")
-        seen.add(x)
 
 
 def one_of(known: Sequence[str], *, show: int = 12) -> str:

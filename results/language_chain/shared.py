@@ -27,12 +27,12 @@ from ppobook.experiments import results, results_folder
 from ppobook.language import Completions, Pairs, World, evaluate, load, train
 from ppobook.language.opening import open_task
 from ppobook.language.pairs import sample_pairs
-from ppobook.language.registry import stage_class
 from ppobook.language.reward import RewardModelling, pooled_rewards
 from ppobook.language.rewards import RewardModel
 from ppobook.language.run import Run
 from ppobook.language.stage import Stage, Task
 from ppobook.language.tokens import completion_logits, token_entropy
+from ppobook.language.training import STAGES
 from ppobook.run.machine import stream
 
 SETTLED_ON, FRESH = range(3), range(100, 110)
@@ -112,7 +112,7 @@ def learner_of(
     stage: str | type[Stage], base: Run, seed: int, data: object = None, **settings: object
 ) -> Stage:
     """A learner that starts from the base; `reward` among the settings is its reward model."""
-    kind = stage if isinstance(stage, type) else stage_class(stage)
+    kind = stage if isinstance(stage, type) else STAGES.find(stage)
     given = Task(
         base, data=World() if data is None else data, tokenizer=None, reward=settings.pop("reward", None)
     )

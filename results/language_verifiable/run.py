@@ -18,11 +18,11 @@ from ppobook.experiments import record, results_folder
 from ppobook.language import Completions, completion_logits, generate, load, prompts_of, sequence_kl, train
 from ppobook.language.model import LanguageModel
 from ppobook.language.opening import open_task
-from ppobook.language.registry import stage_class
 from ppobook.language.run import Run
 from ppobook.language.stage import Stage, Task
 from ppobook.language.sums import MAX_NEW_TOKENS, Sums, last_is_right, one_is_right
 from ppobook.language.tokens import completion_values, token_entropy
+from ppobook.language.training import STAGES
 
 SUMS = Sums()
 KEPT = results_folder().parent / "_build" / "language_sums"  # delete after a change of the library
@@ -54,7 +54,7 @@ def pupil(seed: int) -> Run:
 
 
 def learner_of(method: str, base: Run, rule: str, seed: int, **settings: object) -> Stage:
-    kind = stage_class(method)
+    kind = STAGES.find(method)
     task = Task(base, None, SUMS.prompts, RULES[rule])
     made = kind.settings_class.make(method, {**USUAL, **settings}, {})
     return kind(open_task(kind, task, "cpu", seed), made, seed=seed)

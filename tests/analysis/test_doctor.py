@@ -13,8 +13,7 @@ import ppobook
 from ppobook import train
 from ppobook.analysis.doctor import examine, too_short
 from ppobook.cli import main
-from ppobook.registry import learner_class
-from ppobook.training import Record
+from ppobook.training import ALGORITHMS, Record
 
 N = 60
 
@@ -203,7 +202,7 @@ def vanilla(seed):
     return train("vanilla", **SMALL | sizes, lr=0.3, seed=seed)
 
 
-class Sure(learner_class("ppo")):
+class Sure(ALGORITHMS["ppo"]):
     """The sign of the entropy term is wrong, as in a custom loss."""
 
     def loss(self, batch):
@@ -211,14 +210,14 @@ class Sure(learner_class("ppo")):
         return loss + 2 * self.policy.distribution(batch.observations).entropy().mean(), diagnostics
 
 
-class WrongSign(learner_class("ppo")):
+class WrongSign(ALGORITHMS["ppo"]):
     """The critic learns minus the return."""
 
     def loss(self, batch):
         return super().loss(dataclasses.replace(batch, returns=-batch.returns))
 
 
-class OtherSteps(learner_class("ppo")):
+class OtherSteps(ALGORITHMS["ppo"]):
     """The log-probabilities are those of other steps."""
 
     def update(self, rollout):
@@ -273,7 +272,7 @@ def test_a_fault_is_found(fault, band):
 
 
 def test_trpo_whose_steps_are_never_accepted():
-    class Stuck(learner_class("trpo")):
+    class Stuck(ALGORITHMS["trpo"]):
         def update(self, rollout):
             return super().update(rollout) | {"accepted": 0.0}
 

@@ -10,7 +10,7 @@ import pytest
 import ppobook.language as language
 from ppobook.cli import main
 from ppobook.cli.language import STAGES
-from ppobook.language import registry
+from ppobook.language import training
 from ppobook.language.settings import SETTINGS
 
 WORLD = "nouns=2,places=2,verbs=2,adjectives=1,clauses=(1.0,),max_new_tokens=18"
@@ -84,7 +84,7 @@ def row(text, name):
 @pytest.mark.parametrize("stage", STAGES)
 def test_every_stage_trains_and_says_what_became_of_it(stage, runs, tmp_path, capsys):
     out = tmp_path / "run"
-    wants_reward = registry.STAGES.find(stage).wants_reward
+    wants_reward = training.STAGES.find(stage).wants_reward
     reward = ["--reward", runs / "reward_model"] if wants_reward else []
     text = said(capsys, stage, runs / "base", *reward, *QUICK[stage], "--out", out, "--seed", 3, "--quiet")
     assert text.startswith(f"{stage} from {runs / 'base'}, seed 3\n2 updates, ")

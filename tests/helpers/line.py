@@ -13,8 +13,8 @@ from ppobook.run.history import History
 from ppobook.run.loop import TrainingLoop, run_training
 from ppobook.run.machine import stream
 from ppobook.run.metrics import finite
-from ppobook.run.settings import Settings, setting
 from ppobook.run.state import Stateful
+from ppobook.settings import Settings, setting
 
 FORMAT = "line.fit 1"
 

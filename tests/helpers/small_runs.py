@@ -9,7 +9,7 @@ import torch
 
 from ppobook import train
 from ppobook.policies import Categorical
-from ppobook.run.settings import setting
+from ppobook.settings import setting
 from ppobook.vanilla import Vanilla
 
 SMALL = {"env": "CartPole-v1", "num_envs": 2, "num_steps": 16, "hidden": (8,), "value_epochs": 2}

@@ -15,7 +15,7 @@ from ppobook.language.tokens import completion_logits, completion_values, token_
 from ppobook.language.training import train
 from ppobook.language.world import World
 from ppobook.run.machine import stream
-from ppobook.run.settings import setting
+from ppobook.settings import setting
 
 SIZES = {"nouns": 2, "places": 2, "verbs": 1, "adjectives": 1, "clauses": [1.0], "max_new_tokens": 12}
 WORLD = World(**SIZES)
@@ -86,7 +86,9 @@ class Own(Stage):
         m = self.settings.memory
         self.mean = m * self.mean + (1 - m) * rewards.mean()
         values = completion_values(self.critic, done)[:, 0]
-        norm = self.gradient_step(-((rewards - self.mean - values.detach()) * logp).mean())
+        self.optimizer.zero_grad()
+        (-((rewards - self.mean - values.detach()) * logp).mean()).backward()
+        norm = self.optimizer_step()
         self.critic_optimizer.zero_grad()
         (rewards - self.mean - values).square().mean().backward()
         self.critic_optimizer.step()

@@ -18,10 +18,9 @@ from ppobook.language import hf
 from ppobook.language.generation import generate
 from ppobook.language.pretrained import Pretrained
 from ppobook.language.pretrained_tokenizer import open_tokenizer
-from ppobook.language.registry import stage_class
 from ppobook.language.run import load
 from ppobook.language.tokens import left_pad
-from ppobook.language.training import train
+from ppobook.language.training import STAGES, train
 from ppobook.language.world import World
 
 NOUNS, VERBS, PLACES = ("fox", "owl", "hen"), ("sings", "sits", "runs"), ("barn", "lake")
@@ -59,7 +58,7 @@ GIVEN = {
 
 def trained(stage, model, updates=2, **changes):
     how = {**GIVEN[stage], "lr": 2e-3, "seed": 3, "progress": False}
-    if "warmup" in stage_class(stage).settings_class.__dataclass_fields__:
+    if "warmup" in STAGES.find(stage).settings_class.__dataclass_fields__:
         how["warmup"] = 0
     return train(stage, model, updates=updates, **{**how, **changes})
 
@@ -143,7 +142,7 @@ def test_how_a_model_is_trained_may_be_said_to_train(folders, peft):
 
 
 def test_a_run_has_one_base_when_resumed_too(folders, tmp_path, peft, monkeypatch):
-    kind, places = stage_class("ppo"), []
+    kind, places = STAGES.find("ppo"), []
     step = kind.step
 
     def looked(self, number):

@@ -178,7 +178,7 @@ def slow_reward(model, prompt, said):
     ("pooling", "settings"),
     [
         ("last", {"temperatures": (0.7, 1.6)}),
-        ("sum", {"keep_old": False, "noise": 0.0, "reward_model_lr": 1e-3}),
+        ("sum", {"noise": 0.0, "reward_model_lr": 1e-3}),
     ],
     ids=str,
 )
@@ -207,7 +207,7 @@ def test_a_lesson_is_that_of_loops(pooling, settings):
             return sum(0.5 if gap == 0 else gap > 0 for gap in gaps) / len(gaps)
 
         accuracy = guessed()
-        learned = old + new if made.settings.keep_old else new
+        learned = old + new
         optimizer = torch.optim.AdamW(mine.parameters(), lr=made.settings.reward_model_lr, weight_decay=0.0)
         batches = Batches(len(learned), 3, stream(3, f"lesson {number}"))
         for k in range(2 * math.ceil(len(learned) / 3)):

@@ -241,10 +241,9 @@ def test_the_coefficient_of_a_stage_follows_the_kl_that_it_saw():
 
 def test_the_critic_starts_from_the_body_of_the_reward_model_or_of_the_policy():
     reward_model = RewardModel(decoder(seed=40))
-    reward = LearnedReward(reward_model)
-    cases = (None, reward_model.body), ("policy", None)
-    for critic_from, body in cases:
-        made = ppo(reward=reward, critic_from=critic_from)
+    cases = ({"reward": LearnedReward(reward_model)}, reward_model.body), ({}, None)
+    for settings, body in cases:
+        made = ppo(**settings)
         fresh = PPO(made.task, made.settings, seed=0).critic
         wanted = (body or made.model).state_dict()
         assert all(torch.equal(x, wanted[name]) for name, x in fresh.body.state_dict().items())

@@ -5,7 +5,7 @@ from importlib import import_module
 import pytest
 
 import language_results as page
-from ppobook.language.registry import stage_class
+from ppobook.language.training import STAGES
 
 NAMES = ("chain", "overoptimisation", "overoptimisation_controls", "best_of_n", "ladder", "methods", "settle")
 RECORDS = sorted(f"language_{name}" for name in NAMES)
@@ -63,7 +63,7 @@ def test_rates_on_the_sums_are_those_that_the_rule_picks():
 
 def test_the_chain_is_that_of_the_defaults():
     chain = script("language_chain").PPO
-    defaults = stage_class("ppo").settings_class()
+    defaults = STAGES.find("ppo").settings_class()
     assert chain == {name: getattr(defaults, name) for name in chain}
 
 

@@ -14,8 +14,8 @@ from warm import python
 
 from ppobook.cli import main
 from ppobook.language import World, train
-from ppobook.language.registry import STAGES, stage_class
 from ppobook.language.settings import VARIANTS
+from ppobook.language.training import STAGES
 
 PAGE = (Path(__file__).parents[2] / "reference" / "language.md").read_text(encoding="utf-8")
 BLOCKS = re.findall(r"^```python\n(.*?)^```$", PAGE, re.M | re.S)
@@ -158,7 +158,7 @@ def test_the_table_of_stages_is_complete():
     losses = {
         part.removeprefix("loss=").strip('"') for row in cells("The stages") for part in codes(row[0])[1:]
     }
-    choices = stage_class("dpo").settings_class.__dataclass_fields__["loss"].metadata["choices"]
+    choices = STAGES.find("dpo").settings_class.__dataclass_fields__["loss"].metadata["choices"]
     assert losses == set(choices) - {"dpo"}
 
 
@@ -167,7 +167,7 @@ def test_the_table_of_variants_is_what_they_set():
     for name, sets, _ in cells("GRPO's relatives"):
         call = ast.parse(f"dict({''.join(codes(sets))})", mode="eval").body
         said[codes(name)[0]] = {word.arg: ast.literal_eval(word.value) for word in call.keywords}
-    assert said == VARIANTS
+    assert said == {name: variant.settings for name, variant in VARIANTS.items()}
 
 
 def test_every_column_of_a_history_is_explained():
@@ -188,11 +188,11 @@ def test_every_column_of_a_history_is_explained():
 
 
 def test_what_is_called_otherwise_in_trl_is_a_setting_there_and_here():
-    ours = {name for stage in STAGES for name in stage_class(stage).settings_class.__dataclass_fields__}
+    ours = {name for stage in STAGES for name in STAGES.find(stage).settings_class.__dataclass_fields__}
     rows = cells("Beside TRL")
     assert {name for row in rows for name in codes(row[0])} <= ours
     (note,) = [row[2] for row in rows if codes(row[0]) == ["kl_coef"]]
-    assert f"{stage_class('grpo').settings_class().kl_coef:g} here" in note
+    assert f"{STAGES.find('grpo').settings_class().kl_coef:g} here" in note
     trl = pytest.importorskip("trl")
     theirs = {f.name for kind in (trl.GRPOConfig, trl.DPOConfig) for f in dataclasses.fields(kind)}
     assert {name for row in rows for name in codes(row[1])} <= theirs

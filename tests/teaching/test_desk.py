@@ -123,8 +123,8 @@ PATH = LearningPath(
     "A short one",
     "for somebody",
     (
-        Step("Words", "", (*CHAPTERS[0].sections, *CHAPTERS[2].sections[:2]), (TASKS[3], ESSAY)),
-        Step("Deeds", "", CHAPTERS[1].sections[:1], (TASKS[1], TASKS[0])),
+        Step((*CHAPTERS[0].sections, *CHAPTERS[2].sections[:2]), (TASKS[3], ESSAY), "Words"),
+        Step(CHAPTERS[1].sections[:1], (TASKS[1], TASKS[0]), "Deeds"),
     ),
     "",
 )

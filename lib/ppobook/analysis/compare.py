@@ -22,7 +22,7 @@ from ppobook.analysis.files import new_file
 from ppobook.evaluation import aggregate
 from ppobook.run.files import atomic_write
 from ppobook.run.registry import short_name
-from ppobook.run.settings import schedules
+from ppobook.settings import schedules
 from ppobook.training import Record, read_record
 
 if TYPE_CHECKING:

@@ -8,8 +8,7 @@ from typing import Annotated, Any
 
 import tyro
 
-from ppobook.cli.parsing import File, MaybeFile, MaybeFolder, Run, command
-from ppobook.cli.running import imported_class, see_here
+from ppobook.cli.parsing import File, MaybeFile, MaybeFolder, Run, command, imported_class, see_here
 from ppobook.validation import counted
 
 

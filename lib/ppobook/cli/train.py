@@ -3,21 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import Any
 
 from ppobook import validation
-from ppobook.cli.parsing import as_words, names_of, parse, peek, print_settings
-from ppobook.cli.running import (
-    NOT_IN_FILES,
+from ppobook.cli.parsing import (
     RunOptions,
+    as_words,
     config_of,
+    filled_up,
     imported_class,
     made,
+    parse,
+    peek,
+    print_settings,
     read,
     read_file,
     refuse_to_import,
-    refuse_unknown,
     see_here,
 )
 from ppobook.presets import PRESETS
@@ -69,14 +71,9 @@ def train(words: Sequence[str], prog: str) -> None:
             print(f"preset of {name}\n    {as_words(values)}")
         return
     kind.make(called, settings, {})
-    given = options.given()
-    if file is not None:
-        arguments = [name for name in names_of(TrainOptions) if name not in NOT_IN_FILES]
-        refuse_unknown(file, in_file, [*arguments, *(f.name for f in fields(kind))], called)
-        if "env" not in given:
-            refuse_to_import(file, "env", in_file.get("env"))
-        given = {name: in_file[name] for name in arguments if name in in_file} | given
-        settings = {name: x for name, x in in_file.items() if name not in arguments} | settings
+    if file is not None and options.env is None:
+        refuse_to_import(file, "env", in_file.get("env"))
+    given, settings = filled_up(options, settings, in_file, kind, called)
     if resume is None and "env" not in given:
         raise ValueError(f"{prog} needs --env ID, as in --env CartPole-v1. ppobook envs lists some")
     see_here(given.get("env", before.get("env")))
@@ -103,9 +100,9 @@ def train(words: Sequence[str], prog: str) -> None:
 def _algorithm(named: str, *, asked: bool) -> tuple[Any, Any, Mapping[str, dict[str, Any]]]:
     """An algorithm's name or class, its class of settings, and its presets."""
     if ":" in named and asked:
-        from ppobook.registry import learner_class
+        from ppobook.training import ALGORITHMS
 
-        learner = learner_class(imported_class(named, "algorithm", "MyPPO"))
+        learner = ALGORITHMS.find(imported_class(named, "algorithm", "MyPPO"))
         return learner, learner.settings_class, learner.presets
     if ":" in named:
         raise ValueError(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import copy
 import logging
 import multiprocessing
 import os
@@ -17,7 +18,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from ppobook.validation import copied, counted
+from ppobook.validation import counted
 
 Row = dict[str, Any]
 Task = tuple[dict[str, Any], int]
@@ -99,7 +100,7 @@ def on_ray(fn: Function, tasks: list[Task], address: str) -> Generator[tuple[Tas
 
 def measure(fn: Function, task: Task) -> Measured:
     """Run one task."""
-    setting, seed = copied(task)  # the function may change what it is given
+    setting, seed = copy.deepcopy(task)  # the function may change what it is given
     wall, cpu = time.perf_counter(), time.process_time()
     rows = fn(seed=seed, **setting)
     wall, cpu = time.perf_counter() - wall, time.process_time() - cpu

@@ -20,7 +20,7 @@ from ppobook.experiments.engines import Function, Row, Task, here, on_ray, versi
 from ppobook.experiments.tables import results_folder
 from ppobook.run.files import atomic_write
 from ppobook.run.progress import Progress
-from ppobook.run.settings import storable
+from ppobook.settings import storable
 
 # Arguments that go before those in a script: what `ppobook record` was given.
 _given: ContextVar[dict[str, Any] | None] = ContextVar("given", default=None)

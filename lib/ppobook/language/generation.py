@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from ppobook.language.model import LanguageModel
-from ppobook.language.tokens import Completions, check_ids, check_padding
+from ppobook.language.tokens import Completions, check_padding
 
 
 @torch.no_grad()
@@ -63,8 +63,7 @@ def generate(
     Raises
     ------
     ValueError
-        An empty prompt, padding that is not on the left, an id outside the vocabulary, a prompt without room
-        for the new tokens.
+        An empty prompt, padding that is not on the left, a prompt without room for the new tokens.
     FloatingPointError
         Logits that are NaN or infinite.
 
@@ -77,7 +76,6 @@ def generate(
         prompt_mask = torch.ones_like(prompts, dtype=torch.bool)
     check_padding("prompt_mask", prompt_mask, left=True)
     prompts = prompts.masked_fill(~prompt_mask, model.pad)
-    check_ids("prompts", prompts, model.vocab_size)
     longest = int(prompt_mask.sum(dim=1).max())
     if longest + max_new_tokens > model.context:
         raise ValueError(

@@ -21,6 +21,7 @@ each is GRPO with a few settings changed, and each of these settings can be chan
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import asdict
 from typing import Any
 
 import pandas as pd
@@ -30,7 +31,7 @@ from torch import Tensor
 from ppobook import validation
 from ppobook.diagnostics import normalize, ratios
 from ppobook.language.on_policy import Experience, Sampling, kl_estimate
-from ppobook.language.settings import BASELINES, PAPERS, SCALES, VARIANTS, GRPOSettings
+from ppobook.language.settings import BASELINES, SCALES, VARIANTS, GRPOSettings
 from ppobook.language.stage import Task
 from ppobook.language.tokens import Completions, completion_logits, token_logp_and_entropy
 from ppobook.objectives import cispo_loss, clipped_surrogate_loss, masked_mean, sequence_surrogate_loss
@@ -64,13 +65,12 @@ def variants() -> pd.DataFrame:
     DataFrame
         Indexed by the variant's name; the last column is its paper.
     """
-    names = [name for name in GRPOSettings.__dataclass_fields__ if any(name in v for v in VARIANTS.values())]
-    made = {variant: GRPOSettings.make("grpo", {"variant": variant}, {}) for variant in VARIANTS}
-    rows = [
-        {name: getattr(settings, name) for name in names} | {"paper": PAPERS[variant]}
-        for variant, settings in made.items()
-    ]
-    return pd.DataFrame(rows, index=pd.Index(made, name="variant"), dtype=object)
+    changed = {name for variant in VARIANTS.values() for name in variant.settings}
+    rows = []
+    for name, variant in VARIANTS.items():
+        settings = asdict(GRPOSettings.make("grpo", {"variant": name}, {}))
+        rows.append({one: x for one, x in settings.items() if one in changed} | {"paper": variant.paper})
+    return pd.DataFrame(rows, index=pd.Index(VARIANTS, name="variant"), dtype=object)
 
 
 # ----------------------------------------------------------------------------------------- the advantages
@@ -117,9 +117,10 @@ def group_advantages(
         Rewards that are not whole groups; an unknown name; groups of one that would be compared with
         themselves.
 
-    References ---------- Shao et al. 2024, "DeepSeekMath", section 4.1.2. Kool et al. 2019, "Buy 4 REINFORCE
-    samples, get a baseline for free!", for leave_one_out. TRL 1.16's scale_rewards has the same names, n − 1
-    and eps.
+    References
+    ----------
+    Shao et al. 2024, "DeepSeekMath", section 4.1.2. Kool et al. 2019, "Buy 4 REINFORCE samples, get a
+    baseline for free!", for leave_one_out. TRL 1.16's scale_rewards has the same names, n − 1 and eps.
     """
     validation.choice("baseline", baseline, BASELINES)
     validation.choice("scale", scale, SCALES)

@@ -250,9 +250,11 @@ def kl_estimate(
     mask : bool, the shape of logp, optional
         Elsewhere the result is 0, and what stands there is not read.
 
-    References ---------- Schulman 2020, "Approximating KL divergence". Tang and Munos 2025, "On a few
-    pitfalls in KL divergence gradient estimation for RL". Liu et al. 2025, "Rethinking KL regularization in
-    RLHF: from value estimation to gradient optimization".
+    References
+    ----------
+    Schulman 2020, "Approximating KL divergence". Tang and Munos 2025, "On a few pitfalls in KL divergence
+    gradient estimation for RL". Liu et al. 2025, "Rethinking KL regularization in RLHF: from value estimation
+    to gradient optimization".
     """
     estimate = KL_ESTIMATORS[estimator]
     weight = None if old_logp is None else logp - old_logp.detach()

@@ -172,7 +172,7 @@ class IterativePPO(PPO):
 
         every `refresh_every` updates, and before the first one
             sample two completions of each of `pairs` prompts from π_θ, and ask for preferences
-            add these preferences to the earlier ones              (or replace them)
+            add these preferences to the earlier ones
             train the reward model on all of them, as the stage "reward" does
         an update of PPO on the rewards of the reward model
 
@@ -217,7 +217,7 @@ class IterativePPO(PPO):
         s, old = self.settings, self.asked.pairs
         new, tokens = self.ask(number)
         metrics = {"tokens": tokens, "fresh_accuracy": self.accuracy(new)}
-        keep = [new] if old is None or not s.keep_old else [old, new]
+        keep = [new] if old is None else [old, new]
         sides = ([getattr(pairs, side) for pairs in keep] for side in ("chosen", "rejected"))
         self.asked.pairs = pairs = Pairs(*map(Completions.join, sides))
         settings = RewardSettings(
@@ -283,8 +283,10 @@ class LaggedGRPO(GRPO):
 
     **Metrics.** `lag_kl` is KL(π_μ, π_{θ_n}) per token, by k3. reward, kl_reference and so on are of π_μ.
 
-    References ---------- Noukhovitch et al. 2024, "Asynchronous RLHF: faster and more efficient off-policy RL
-    for language models". The two roles: Hilton, Cobbe and Schulman 2021, "Batch size-invariance for policy
+    References
+    ----------
+    Noukhovitch et al. 2024, "Asynchronous RLHF: faster and more efficient off-policy RL for language models".
+    The two roles: Hilton, Cobbe and Schulman 2021, "Batch size-invariance for policy
     optimization". A truncated weight: Espeholt et al. 2018, "IMPALA: scalable distributed deep-RL with
     importance weighted actor-learner architectures"; for language models Yao et al. 2025, "Your efficient RL
     framework secretly brings you off-policy RL training".

@@ -14,7 +14,6 @@ from torch import nn
 from ppobook.language import hf
 from ppobook.language.pretrained import Pretrained
 from ppobook.language.pretrained_tokenizer import open_tokenizer
-from ppobook.language.registry import STAGES
 from ppobook.language.rewards import RewardModel, open_reward
 from ppobook.language.run import Run, load_from
 from ppobook.language.stage import Stage, Task
@@ -109,7 +108,7 @@ def open_task(
 
     `how` are `lora` and `dtype` of a transformers model, `seed` is the run's.
     """
-    name, how = STAGES.name_of(kind), how or {}
+    name, how = getattr(kind, "algorithm", kind.__name__), how or {}
     run = run_given("model", given.model)
     data = run.world if given.data is None and run is not None else given.data
     if data is None:

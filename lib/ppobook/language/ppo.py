@@ -97,12 +97,8 @@ class PPO(Sampling):
     def __init__(self, task: Task, settings: PPOSettings, *, seed: int = 0, device: str = "cpu") -> None:
         super().__init__(task, settings, seed=seed, device=device)
         s = settings
-        critic_from: Any = self.model
-        if s.critic_from == "reward_model" or (
-            s.critic_from is None and isinstance(self.reward_model, RewardModel)
-        ):
-            critic_from = self.reward_model.body  # type: ignore[union-attr]
-        self.critic = Scalar(critic_from).to(device).requires_grad_(True)
+        body = self.reward_model.body if isinstance(self.reward_model, RewardModel) else self.model
+        self.critic = Scalar(body).to(device).requires_grad_(True)
         self.kl_coef = AdaptiveKLCoefficient(
             s.kl_coef, s.kl_target, rule="proportional", horizon=s.kl_horizon
         )

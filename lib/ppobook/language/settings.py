@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 from ppobook import validation
-from ppobook.run.settings import Settings, setting
+from ppobook.settings import Settings, setting
 
 # The maximum length of a completion where neither the settings nor the world have one.
 MAX_NEW_TOKENS = 64
@@ -176,42 +176,53 @@ class PPOSettings(ClipSettings):
     normalize_rewards: bool = setting(
         False, "divide the rewards of tokens by their standard deviation over the batch; their mean stays"
     )
-    critic_from: str | None = setting(
-        None,
-        "initial weights of the critic's body; none: the reward model's, if there is one",
-        choices=("reward_model", "policy"),
-    )
 
 
 BASELINES = ("group", "leave_one_out", "batch")
 SCALES = ("group", "batch", "none")
 
 
-# The settings that each variant changes; "grpo" is the defaults.
-VARIANTS: dict[str, dict[str, Any]] = {
-    "grpo": {},
-    "dr_grpo": {"scale": "none", "reduction": "constant", "kl_coef": 0.0},
-    "dapo": {"clip_eps_high": 0.28, "reduction": "token", "kl_coef": 0.0}
-    | {"filter_groups": True, "overlong": 0.2},
-    "gspo": {"surrogate": "sequence", "clip_eps": 3e-4, "clip_eps_high": 4e-4, "kl_coef": 0.0},
-    "cispo": {"surrogate": "cispo", "clip_eps": 1.0, "clip_eps_high": 4.0, "reduction": "token"}
-    | {"kl_coef": 0.0, "filter_groups": True, "overlong": 0.2},
-    "rloo": {"baseline": "leave_one_out", "scale": "none", "kl_in": "reward", "kl_estimator": "k1"}
-    | {"reduction": "constant", "length": 1.0, "epochs": 1, "num_minibatches": 1},
-    "reinforce++": {"group_size": 1, "baseline": "batch", "scale": "none", "normalize_advantages": True}
-    | {"kl_in": "to_go", "kl_estimator": "k1"},
-    "reinforce++_baseline": {"scale": "none", "normalize_advantages": True, "kl_estimator": "k2"},
-}
+class Variant(NamedTuple):
+    """A variant of GRPO: the place of its definition, and the settings that it changes."""
 
-PAPERS = {
-    "grpo": "Shao et al. 2024, arXiv 2402.03300, equations 3 and 4",
-    "dr_grpo": "Liu et al. 2025, arXiv 2503.20783, section 3.2",
-    "dapo": "Yu et al. 2025, arXiv 2503.14476, equations 8, 9, 11 and 13",
-    "gspo": "Zheng et al. 2025, arXiv 2507.18071, equations 5 to 7",
-    "cispo": "MiniMax 2025, arXiv 2506.13585, equations 4 and 5",
-    "rloo": "Ahmadian et al. 2024, arXiv 2402.14740",
-    "reinforce++": "Hu et al. 2025, arXiv 2501.03262v9, equations 1, 4 and 5",
-    "reinforce++_baseline": "Hu et al. 2025, arXiv 2501.03262v9, equations 6 to 8",
+    paper: str
+    settings: dict[str, Any]
+
+
+VARIANTS = {
+    "grpo": Variant("Shao et al. 2024, arXiv 2402.03300, equations 3 and 4", {}),
+    "dr_grpo": Variant(
+        "Liu et al. 2025, arXiv 2503.20783, section 3.2",
+        {"scale": "none", "reduction": "constant", "kl_coef": 0.0},
+    ),
+    "dapo": Variant(
+        "Yu et al. 2025, arXiv 2503.14476, equations 8, 9, 11 and 13",
+        {"clip_eps_high": 0.28, "reduction": "token", "kl_coef": 0.0}
+        | {"filter_groups": True, "overlong": 0.2},
+    ),
+    "gspo": Variant(
+        "Zheng et al. 2025, arXiv 2507.18071, equations 5 to 7",
+        {"surrogate": "sequence", "clip_eps": 3e-4, "clip_eps_high": 4e-4, "kl_coef": 0.0},
+    ),
+    "cispo": Variant(
+        "MiniMax 2025, arXiv 2506.13585, equations 4 and 5",
+        {"surrogate": "cispo", "clip_eps": 1.0, "clip_eps_high": 4.0, "reduction": "token"}
+        | {"kl_coef": 0.0, "filter_groups": True, "overlong": 0.2},
+    ),
+    "rloo": Variant(
+        "Ahmadian et al. 2024, arXiv 2402.14740",
+        {"baseline": "leave_one_out", "scale": "none", "kl_in": "reward", "kl_estimator": "k1"}
+        | {"reduction": "constant", "length": 1.0, "epochs": 1, "num_minibatches": 1},
+    ),
+    "reinforce++": Variant(
+        "Hu et al. 2025, arXiv 2501.03262v9, equations 1, 4 and 5",
+        {"group_size": 1, "baseline": "batch", "scale": "none", "normalize_advantages": True}
+        | {"kl_in": "to_go", "kl_estimator": "k1"},
+    ),
+    "reinforce++_baseline": Variant(
+        "Hu et al. 2025, arXiv 2501.03262v9, equations 6 to 8",
+        {"scale": "none", "normalize_advantages": True, "kl_estimator": "k2"},
+    ),
 }
 
 
@@ -271,7 +282,7 @@ class GRPOSettings(ClipSettings):
     def make(cls, name: str, given: dict[str, Any], preset: dict[str, Any]) -> Self:
         """The settings of a run: what was given, else what its variant sets, else the defaults."""
         variant = validation.choice("variant", given.get("variant", preset.get("variant", "grpo")), VARIANTS)
-        return super().make(name, given, preset | VARIANTS[variant])
+        return super().make(name, given, preset | VARIANTS[variant].settings)
 
 
 # The default β of each loss; its unit differs from loss to loss. The papers of DPO and KTO have 0.1 for most
@@ -325,7 +336,6 @@ class IterativePPOSettings(PPOSettings):
 
     refresh_every: int = setting(20, "updates of the policy between two updates of the reward model", low=1)
     pairs: int = setting(500, "new preference pairs for each of them", low=1)
-    keep_old: bool = setting(True, "train on the pairs of earlier updates as well")
     temperatures: tuple[float, ...] = setting(
         (1.0, 1.0), "sampling temperatures of the two completions of a pair", above=0
     )

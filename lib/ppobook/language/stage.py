@@ -206,12 +206,6 @@ class Stage(Stateful):
         """Rows that go through a model at once, without a gradient: at most `most`."""
         return min(most, self.settings.micro_batch_size or most)
 
-    def gradient_step(self, loss: Tensor) -> Tensor:
-        """A gradient step on a loss of all rows; returns the gradient's norm before clipping."""
-        self.optimizer.zero_grad()
-        loss.backward()
-        return self.optimizer_step()
-
     def optimizer_step(self) -> Tensor:
         """Clip the gradients and step the optimizer; returns their norm before clipping."""
         weights = [p for p in self._trained() if p.grad is not None]

@@ -130,13 +130,6 @@ def _padded(rows: Sequence[Sequence[int]], pad: int, side: str) -> tuple[Tensor,
     return pad_sequence(ids, True, pad, side), pad_sequence(filled, True, False, side)
 
 
-def check_ids(name: str, tokens: Tensor, vocab_size: int) -> None:
-    """Check that all ids are in the vocabulary."""
-    low, high = int(tokens.min()), int(tokens.max())
-    if low < 0 or high >= vocab_size:
-        raise ValueError(f"{name} must be in [0, {vocab_size - 1}], got ids from {low} to {high}")
-
-
 def check_padding(name: str, mask: Tensor, *, left: bool) -> None:
     """Check that each row has a token, and padding on one side only."""
     toward_end = mask if left else mask.flip(-1)

@@ -12,14 +12,18 @@ from typing import Any
 import torch
 from torch import nn
 
-from ppobook import validation
 from ppobook.language import parallel
+from ppobook.language.dpo import DPO
+from ppobook.language.grpo import GRPO
+from ppobook.language.online import IterativePPO, LaggedGRPO, OnlineDPO
 from ppobook.language.opening import open_task, reward_given
+from ppobook.language.ppo import PPO
 from ppobook.language.records import digest_of
-from ppobook.language.registry import STAGES
+from ppobook.language.reward import RewardModelling
 from ppobook.language.rewards import Reward, open_reward
 from ppobook.language.run import FORMAT, Run, run_of
 from ppobook.language.serialization import build, build_tokenizer, describe, describe_tokenizer
+from ppobook.language.sft import SFT
 from ppobook.language.stage import Stage, Task
 from ppobook.language.world import World
 from ppobook.run.checkpoint import read_checkpoint
@@ -30,6 +34,22 @@ from ppobook.run.interrupts import Interrupted
 from ppobook.run.loop import TrainingLoop, run_training
 from ppobook.run.machine import float32_on_cpu, stream, threads
 from ppobook.run.metrics import finite
+from ppobook.run.registry import Registry
+
+STAGES: Registry[Stage] = Registry(
+    "stage",
+    Stage,
+    {
+        "sft": SFT,
+        "reward": RewardModelling,
+        "ppo": PPO,
+        "grpo": GRPO,
+        "dpo": DPO,
+        "online_dpo": OnlineDPO,
+        "iterative_ppo": IterativePPO,
+        "lagged_grpo": LaggedGRPO,
+    },
+)
 
 # Networks that a stage is given, so they are built before it is. It makes others itself.
 _GIVEN = ("model", "reference", "reward_model")
@@ -121,8 +141,8 @@ def train(
     parallel.begin()
     try:
         training = run_training(
-            lambda: _Training.new(asked, given),
-            lambda folder: _Training.resumed(folder, asked, given),
+            lambda: StageLoop.new(asked, given),
+            lambda folder: StageLoop.resumed(folder, asked, given),
             out=out,
             resume=resume,
             num_threads=num_threads,
@@ -139,7 +159,7 @@ def train(
         return training.run()
 
 
-class _Training(TrainingLoop):
+class StageLoop(TrainingLoop):
     """A training run in progress."""
 
     limit = "updates"
@@ -151,7 +171,7 @@ class _Training(TrainingLoop):
         self.tokenizer = describe_tokenizer(stage.tokenizer)
 
     @classmethod
-    def new(cls, asked: dict[str, Any], given: Task) -> _Training:
+    def new(cls, asked: dict[str, Any], given: Task) -> StageLoop:
         """A run from its beginning."""
         kind, config = new_config(STAGES, asked, checkpoint_every=50)
         how: dict[str, Any] = {name: asked.pop(name) for name in ("lora", "dtype") if name in asked}
@@ -177,7 +197,7 @@ class _Training(TrainingLoop):
         return cls(config, stage)
 
     @classmethod
-    def resumed(cls, folder: RunFolder, asked: dict[str, Any], given: Task) -> _Training:
+    def resumed(cls, folder: RunFolder, asked: dict[str, Any], given: Task) -> StageLoop:
         """A run as of its last checkpoint."""
         checkpoint = read_checkpoint(folder, FORMAT)
         for name in ("model", "reference", "tokenizer", "lora", "dtype"):
@@ -265,7 +285,7 @@ class _Training(TrainingLoop):
 def data_config(data: Any) -> dict[str, Any]:
     """The config's entry for data: a world, a file, or a digest of data in memory."""
     if isinstance(data, World):
-        return {"world": validation.copied(data.config)}
+        return {"world": copy.deepcopy(data.config)}
     if isinstance(data, str | Path):
         # Absolute: a run may be resumed from another directory. A file that was moved is given again.
         return {"file": str(Path(data).absolute()), "digest": digest_of(data)}

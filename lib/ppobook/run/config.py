@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import fields
 from typing import Any
 
+from ppobook import validation
 from ppobook.run.checkpoint import Checkpoint
 from ppobook.run.folder import RunFolder
 from ppobook.run.machine import checked_device
 from ppobook.run.registry import Registry
-from ppobook.run.settings import Settings, argument
 
 
 def new_config(
@@ -19,8 +19,10 @@ def new_config(
     kind = registry.find(asked.pop(registry.argument, None))
     return kind, {
         registry.argument: registry.name_of(kind),
-        "seed": argument("seed", asked.pop("seed", 0)),
-        "checkpoint_every": argument("checkpoint_every", asked.pop("checkpoint_every", checkpoint_every)),
+        "seed": validation.count("seed", asked.pop("seed", 0), low=0),
+        "checkpoint_every": validation.count(
+            "checkpoint_every", asked.pop("checkpoint_every", checkpoint_every)
+        ),
         "device": checked_device(asked.pop("device", "cpu")),
     }
 
@@ -30,7 +32,8 @@ def resumed_config(
 ) -> tuple[type[Any], Any, dict[str, Any]]:
     """The class, the settings and the config of a run that is resumed.
 
-    Only `checkpoint_every`, `device` and the entry named by `limit` may be asked for anew.
+    Only `checkpoint_every`, `device` and the entry named by `limit` may differ from before; all else that is
+    `asked` raises ValueError if it does.
     """
     before = checkpoint.config
     with checkpoint.rebuilding():
@@ -39,24 +42,11 @@ def resumed_config(
     every = asked.pop("checkpoint_every", before["checkpoint_every"])
     config = before | {
         "device": checked_device(asked.pop("device", before["device"])),
-        "checkpoint_every": argument("checkpoint_every", every),
+        "checkpoint_every": validation.count("checkpoint_every", every),
     }
     if limit in asked:
-        check = settings.checked if hasattr(settings, limit) else argument
+        check = settings.checked if hasattr(settings, limit) else validation.whole
         config[limit] = check(limit, asked.pop(limit))
-    refuse_other_settings(folder, asked, config, settings)
-    return kind, settings, config
-
-
-def settings_of(kind: type[Any], config: dict[str, Any]) -> Any:
-    """The settings of a run, from its config."""
-    return kind.settings_class(**{f.name: config[f.name] for f in fields(kind.settings_class)})
-
-
-def refuse_other_settings(
-    folder: RunFolder, asked: dict[str, Any], config: dict[str, Any], settings: Settings
-) -> None:
-    """Raise ValueError if what was asked of a resumed run, by name, differs from what its config has."""
     for name, value in asked.items():
         if name not in config:
             raise ValueError(
@@ -68,3 +58,9 @@ def refuse_other_settings(
                 f"{name} must be left out on resume, or {config[name]!r} as in {str(folder.path)!r}, "
                 f"got {value!r}"
             )
+    return kind, settings, config
+
+
+def settings_of(kind: type[Any], config: dict[str, Any]) -> Any:
+    """The settings of a run, from its config."""
+    return kind.settings_class(**{f.name: config[f.name] for f in fields(kind.settings_class)})

@@ -21,7 +21,6 @@ from ppobook.run.interrupts import Interrupted, Interrupts
 from ppobook.run.machine import threads
 from ppobook.run.metrics import weights_are_finite
 from ppobook.run.progress import Progress, events
-from ppobook.run.settings import argument
 
 # A checkpoint is also written when the last one is older than this.
 MOST_SECONDS = 300.0
@@ -233,7 +232,7 @@ def run_training(
     others
         As for `ppobook.train`.
     """
-    num_threads = argument("num_threads", num_threads)
+    num_threads = validation.count("num_threads", num_threads)
     if tensorboard and out is None and resume is None:
         raise ValueError("out must be a folder for the events of tensorboard=True, got None")
     if out is not None and resume is not None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import re
 from collections.abc import Mapping
 from typing import Any, Generic, TypeVar
@@ -12,19 +11,18 @@ from ppobook import validation
 T = TypeVar("T")
 
 
-class Registry(dict[str, str], Generic[T]):
+class Registry(dict[str, type[T]], Generic[T]):
     """The classes of the library by name, and the rule for classes of the user's own.
 
-    A run's config holds the name: "ppo", or "my_module:MyPPO" for a user's class. A class of the library is
-    imported when it is asked for. A user's class is never imported by the name in a run, since a stranger's
-    run could name anything: whoever reads the run passes the class.
+    A run's config holds the name: "ppo", or "my_module:MyPPO" for a user's class, which is never imported by
+    the name in a run, since a stranger's run could name anything: whoever reads the run passes the class.
 
     `argument` is the name of the argument that the class is passed as, `base` the class that all of them
-    extend, and `places` has "module:Class" by name.
+    extend.
     """
 
-    def __init__(self, argument: str, base: type[T], places: Mapping[str, str]) -> None:
-        super().__init__(places)
+    def __init__(self, argument: str, base: type[T], classes: Mapping[str, type[T]]) -> None:
+        super().__init__(classes)
         self.argument = argument
         self.base = base
 
@@ -32,14 +30,12 @@ class Registry(dict[str, str], Generic[T]):
         """The class of a name; a subclass of `base` is returned as it is."""
         if isinstance(given, type) and issubclass(given, self.base):
             return given
-        module, _, name = self[validation.choice(self.argument, given, self)].partition(":")
-        found: type[T] = getattr(importlib.import_module(module), name)
-        return found
+        return self[validation.choice(self.argument, given, self)]
 
     def name_of(self, kind: type[T]) -> str:
         """The name of a class in a run's config."""
-        place = f"{kind.__module__}:{kind.__qualname__}"
-        return {place: name for name, place in self.items()}.get(place, place)
+        names = {known: name for name, known in self.items()}
+        return names.get(kind, f"{kind.__module__}:{kind.__qualname__}")
 
     def of_run(self, config: Mapping[str, Any], given: Any = None, argument: str | None = None) -> type[T]:
         """The class that a run was trained by; ValueError for another, or a user's that was not passed.

@@ -8,6 +8,7 @@ The minutes of a section's road are counted from its text, and each exercise say
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -70,6 +71,41 @@ class Task:
 
 
 @dataclass(frozen=True)
+class Work:
+    """The reading and the exercises of a part of a plan, and their minutes."""
+
+    read: tuple[Section, ...] = ()
+    tasks: tuple[Task, ...] = ()
+
+    @property
+    def printed(self) -> float:
+        """The printed minutes of what is read."""
+        return sum(section.minutes for section in self.read)
+
+    @property
+    def exercise_minutes(self) -> int:
+        """The sum of the exercises' own estimates."""
+        return sum(task.exercise.minutes for task in self.tasks)
+
+    @property
+    def fixed(self) -> float:
+        """The minutes that no reader needs more or less of."""
+        return self.exercise_minutes
+
+    @property
+    def hours(self) -> tuple[float, float, float]:
+        """Hours at home: at least, as planned, at most."""
+        low, mid, high = ((self.printed * times + self.fixed) / 60 for times in REREADING)
+        return low, mid, high
+
+
+def hours(parts: Sequence[Work]) -> tuple[float, float, float]:
+    """Hours over all parts: at least, as planned, at most."""
+    low, mid, high = (sum(part.hours[i] for part in parts) for i in range(3))
+    return low, mid, high
+
+
+@dataclass(frozen=True)
 class Book:
     """Chapters by number, exercises by label."""
 
@@ -77,13 +113,7 @@ class Book:
     tasks: dict[str, Task]
 
     def task(self, label: str) -> Task:
-        """The exercise with this label.
-
-        Raises
-        ------
-        ValueError
-            There is none.
-        """
+        """The exercise with this label."""
         if label not in self.tasks:
             hint = did_you_mean(label, list(self.tasks))
             raise ValueError(f"an exercise must be one of the book's, by its label, got {label!r}{hint}")
@@ -110,13 +140,7 @@ def read_book(folder: Path) -> Book:
 
 
 def number_of(name: str) -> int:
-    """The number that the file of a chapter or of a set of exercises begins with: 3 of chapters/03_name.
-
-    Raises
-    ------
-    ValueError
-        It begins with none.
-    """
+    """The number that the file of a chapter or of a set of exercises begins with: 3 of chapters/03_name."""
     number = name.rpartition("/")[2].partition("_")[0]
     if not number.isdecimal():
         raise ValueError(f"a file must begin with a chapter's number, as 03_name, got {name!r}")

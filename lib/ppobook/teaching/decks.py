@@ -87,13 +87,7 @@ _STYLE: Final = """
 
 
 def cards(name: str) -> Deck:
-    """The deck of a chapter, by its file without the ending, as "01_vanilla_policy_gradient".
-
-    Raises
-    ------
-    ValueError
-        No deck of that name.
-    """
+    """The deck of a chapter, by the name of its file, as "01_vanilla_policy_gradient"."""
     if name not in names():
         hint = did_you_mean(name, names())
         raise ValueError(f"name must be a chapter with cards ({', '.join(names())}), got {name!r}{hint}")

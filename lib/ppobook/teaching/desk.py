@@ -195,11 +195,6 @@ def desk(
     path : str, optional
         The learning path to follow from now on, one of `paths.names()`, or "off"; the folder remembers it.
         If left out, the one that it remembers.
-
-    Raises
-    ------
-    FileNotFoundError, ValueError
-        `folder` is no folder of copies, or there is no book; there is no such path.
     """
     book, here = contents.read_book(workspace.find_source(source)), Path.cwd()
     way = None if path in (None, NO_PATH) else paths.find(book, str(path))
@@ -224,13 +219,7 @@ def desk(
 
 
 def find_folder(folder: str | Path | None = None) -> Path:
-    """The folder of copies: the one given, or the one that we stand in, or `work` below us.
-
-    Raises
-    ------
-    FileNotFoundError
-        There is none.
-    """
+    """The folder of copies: the one given, or the one that we stand in, or `work` below us."""
     given = Path("work") if folder is None else Path(folder).expanduser()
     work = workspace.around(Path.cwd()) if folder is None else None
     if work := work or workspace.around(given if (given / workspace.MEMORY).is_file() else given.resolve()):

@@ -19,17 +19,15 @@ from typing import Any
 
 from ppobook.run.spellings import did_you_mean
 from ppobook.teaching import plans
-from ppobook.teaching.contents import REREADING, Book, Section, Task
+from ppobook.teaching.contents import Book, Section, Task, Work, hours
 
 
 @dataclass(frozen=True)
-class Step:
+class Step(Work):
     """A part of a path: what is read and done in it."""
 
-    title: str
-    about: str
-    read: tuple[Section, ...] = ()
-    tasks: tuple[Task, ...] = ()
+    title: str = ""
+    about: str = ""
     deeper: tuple[int, ...] = ()
     """Chapters whose Deeper boxes are read too."""
     deeper_minutes: float = 0.0
@@ -39,19 +37,12 @@ class Step:
     @property
     def printed(self) -> float:
         """The printed minutes of what is read."""
-        return sum(section.minutes for section in self.read) + self.deeper_minutes
+        return super().printed + self.deeper_minutes
 
     @property
-    def exercise_minutes(self) -> int:
-        """The sum of the exercises' own estimates."""
-        return sum(task.exercise.minutes for task in self.tasks)
-
-    @property
-    def hours(self) -> tuple[float, float, float]:
-        """Hours: at least, as planned, at most."""
-        fixed = self.exercise_minutes + self.other_minutes
-        low, mid, high = ((self.printed * times + fixed) / 60 for times in REREADING)
-        return low, mid, high
+    def fixed(self) -> float:
+        """The minutes of exercises, and of what is neither reading nor an exercise."""
+        return self.exercise_minutes + self.other_minutes
 
 
 @dataclass(frozen=True)
@@ -68,8 +59,7 @@ class LearningPath:
     @property
     def hours(self) -> tuple[float, float, float]:
         """Hours over the whole path: at least, as planned, at most."""
-        low, mid, high = (sum(step.hours[i] for step in self.steps) for i in range(3))
-        return low, mid, high
+        return hours(self.steps)
 
 
 @cache
@@ -85,32 +75,18 @@ def names() -> tuple[str, ...]:
 
 
 def read(book: Book) -> tuple[LearningPath, ...]:
-    """All paths but the terms, with the sections and exercises of this book.
-
-    Raises
-    ------
-    ValueError
-        A path names a section or an exercise that the book has not.
-    """
+    """All paths but the terms, with the sections and exercises of this book."""
     return tuple(_path(book, entry) for entry in _data())
 
 
 def find(book: Book, name: str) -> LearningPath:
-    """The path, or the term, of this name.
-
-    Raises
-    ------
-    ValueError
-        There is none, or it names a section or an exercise that the book has not.
-    """
+    """The path, or the term, of this name."""
     if name not in names():
         hint = did_you_mean(name, names())
         raise ValueError(f"path must be one of {', '.join(names())}, got {name!r}{hint}")
     if name.startswith("term-"):
         plan = plans.ready(book, int(name.removeprefix("term-")))
-        weeks = (
-            Step(f"Week {number}", "", week.read, week.tasks) for number, week in enumerate(plan.weeks, 1)
-        )
+        weeks = (Step(week.read, week.tasks, f"Week {number}") for number, week in enumerate(plan.weeks, 1))
         return LearningPath(name, plan.title, plan.aim, tuple(weeks), "")
     return next(_path(book, entry) for entry in _data() if entry["id"] == name)
 

@@ -17,38 +17,20 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from ppobook.teaching.contents import REREADING, Book, Section, Task
+from ppobook.teaching.contents import Book, Section, Work, hours
 
 # Sections that look back. A plan need not say that it leaves them out.
 CLOSING = ("Summary", "What changed")
 
 
 @dataclass(frozen=True)
-class Week:
+class Week(Work):
     """Reading, exercises and class meetings of a week."""
 
-    read: tuple[Section, ...] = ()
-    tasks: tuple[Task, ...] = ()
     in_class: tuple[str, ...] = ()
     begin: date | None = None
     due: tuple[tuple[str, str], ...] = ()
     """The hand-in: a name, and its due time."""
-
-    @property
-    def printed(self) -> float:
-        """The printed minutes of what is read."""
-        return sum(section.minutes for section in self.read)
-
-    @property
-    def exercise_minutes(self) -> int:
-        """The sum of the exercises' own estimates."""
-        return sum(task.exercise.minutes for task in self.tasks)
-
-    @property
-    def hours(self) -> tuple[float, float, float]:
-        """Hours at home: at least, as planned, at most."""
-        low, mid, high = ((self.printed * times + self.exercise_minutes) / 60 for times in REREADING)
-        return low, mid, high
 
 
 @dataclass(frozen=True)
@@ -63,8 +45,7 @@ class Plan:
     @property
     def hours(self) -> tuple[float, float, float]:
         """Hours at home over the whole term: at least, as planned, at most."""
-        low, mid, high = (sum(week.hours[i] for week in self.weeks) for i in range(3))
-        return low, mid, high
+        return hours(self.weeks)
 
 
 @cache
@@ -81,13 +62,7 @@ def lengths() -> tuple[int, ...]:
 
 
 def ready(book: Book, weeks: int) -> Plan:
-    """The ready plan of that many weeks.
-
-    Raises
-    ------
-    ValueError
-        There is none.
-    """
+    """The ready plan of that many weeks."""
     if weeks not in lengths():
         *first, last = lengths()
         known = f"{', '.join(map(str, first))} or {last}"

@@ -92,13 +92,7 @@ def quiz(name: str) -> Figure:
 
 
 def load_quiz(name: str) -> Quiz:
-    """Read `quizzes/NAME.yml`.
-
-    Raises
-    ------
-    ValueError
-        No such quiz.
-    """
+    """Read `quizzes/NAME.yml`."""
     if name not in names():
         raise ValueError(f"name must be one of {', '.join(names())}, got {name!r}")
     content = yaml.safe_load(_reads.note(_FOLDER / f"{name}.yml").read_text(encoding="utf-8"))

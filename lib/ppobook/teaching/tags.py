@@ -55,13 +55,7 @@ class Exercise:
 
 
 def read(path: str | Path) -> Notebook:
-    """Read a notebook from its `.ipynb`, or a source from its `.md` (which needs jupytext).
-
-    Raises
-    ------
-    ValueError
-        The file is not a notebook, or has neither ending.
-    """
+    """Read a notebook from its `.ipynb`, or a source from its `.md` (which needs jupytext)."""
     path = Path(path)
     if path.suffix == ".ipynb":
         try:

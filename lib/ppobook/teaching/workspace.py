@@ -29,13 +29,7 @@ FOLDERS = ("chapters", "exercises", "desk")
 
 
 def find_source(source: str | Path | None = None) -> Path:
-    """The folder of the book, with its chapters: the one given, this package's checkout, or one we stand in.
-
-    Raises
-    ------
-    FileNotFoundError
-        There is none; the message says where to get it.
-    """
+    """The folder of the book: the one given, this package's checkout, or one that we stand in."""
     if source is not None:
         if not _is_book(Path(source)):
             raise FileNotFoundError(
@@ -182,13 +176,6 @@ def reset(name: str, folder: str | Path = "work", source: str | Path | None = No
         "not yet" message, or a notebook ("exercises/01_vanilla_policy_gradient").
     folder, source : path
         The reader's folder and the book's.
-
-    Raises
-    ------
-    ValueError
-        No exercise or notebook has this name, or several have, or the copy is not a valid notebook.
-    FileNotFoundError
-        There is no book to copy from, or no folder of copies.
     """
     book, work = find_source(source), _copies(folder)
     file, only = _find(name, book)

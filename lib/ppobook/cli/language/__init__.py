@@ -18,7 +18,7 @@ STAGES = {
 }
 
 COMMANDS = {
-    **{name: (f"ppobook.cli.language.train:{name}", summary) for name, summary in STAGES.items()},
+    **{name: ("ppobook.cli.language.train:stage", summary) for name, summary in STAGES.items()},
     "train": ("ppobook.cli.language.train:own", "train by a stage of your own"),
     "sample": ("ppobook.cli.language.evaluate:sample", "print completions of a model"),
     "evaluate": ("ppobook.cli.language.evaluate:evaluate", "evaluate a model, or a reward model"),

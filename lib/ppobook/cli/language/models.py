@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import tyro
 
-from ppobook.cli.parsing import MaybeFile, literal
-from ppobook.cli.running import imported
+from ppobook.cli.parsing import MaybeFile, imported, literal
 
 if TYPE_CHECKING:
     from ppobook.language.evaluating import Evaluation

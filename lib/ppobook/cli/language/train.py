@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import Any
 
 import tyro
@@ -18,17 +17,20 @@ from ppobook.cli.language.models import (
     sizes_in,
     world_of,
 )
-from ppobook.cli.parsing import MaybeFile, as_words, names_of, parse, peek, print_settings
-from ppobook.cli.running import (
-    NOT_IN_FILES,
+from ppobook.cli.parsing import (
+    MaybeFile,
     RunOptions,
+    as_words,
     config_of,
+    filled_up,
     imported_class,
     made,
+    parse,
+    peek,
+    print_settings,
     read,
     read_file,
     refuse_to_import,
-    refuse_unknown,
 )
 from ppobook.language.settings import SETTINGS, VARIANTS
 from ppobook.validation import counted
@@ -70,13 +72,10 @@ class StageOptions(RunOptions):
     dtype: str | None = None
 
 
-def _stage(stage: str, words: Sequence[str], prog: str) -> None:
-    _train(stage, SETTINGS[stage], stage, words, prog)
-
-
-sft, reward, ppo, grpo, dpo, online_dpo, iterative_ppo, lagged_grpo = (
-    functools.partial(_stage, name) for name in SETTINGS
-)
+def stage(words: Sequence[str], prog: str) -> None:
+    """Train by the stage that is the last word of `prog`: ppobook language grpo."""
+    name = prog.split()[-1]
+    _train(name, SETTINGS[name], name, words, prog)
 
 
 def own(words: Sequence[str], prog: str) -> None:
@@ -86,7 +85,7 @@ def own(words: Sequence[str], prog: str) -> None:
             parse(StageOptions, words, f"{prog} MODULE:CLASS")
         raise ValueError(f"{prog} needs MODULE:CLASS, as in my_module:MyStage")
     kind = imported_class(words[0], "the stage", "MyStage")
-    from ppobook.language.registry import STAGES
+    from ppobook.language.training import STAGES
 
     kind = STAGES.find(kind)
     _train(words[0], kind.settings_class, kind, words[1:], f"{prog} {words[0]}")
@@ -99,22 +98,17 @@ def _train(stage: str, settings_class: Any, kind: Any, words: Sequence[str], pro
     options, settings = read(StageOptions, base, words, prog)
     if options.list:
         print_settings(base, prog)
-        for name, values in VARIANTS.items() if stage == "grpo" else ():
-            if values:
-                print(f"--variant {name} has\n    {as_words(values)}")
+        for name, variant in VARIANTS.items() if stage == "grpo" else ():
+            if variant.settings:
+                print(f"--variant {name} has\n    {as_words(variant.settings)}")
         return
-    given = options.given()
-    if (start := given.pop("start", None)) is not None:
-        given["model"] = start
-    if file is not None:
-        arguments = [name for name in names_of(StageOptions) if name not in (*NOT_IN_FILES, "start")]
-        refuse_unknown(file, in_file, [*arguments, *(f.name for f in fields(settings_class))], stage)
-        if "data" in given or "world" in given:  # two names of one thing
-            in_file = {name: x for name, x in in_file.items() if name not in ("data", "world")}
-        if "reward" not in given:
-            refuse_to_import(file, "reward", in_file.get("reward"))
-        given = {name: in_file[name] for name in arguments if name in in_file} | given
-        settings = {name: x for name, x in in_file.items() if name not in arguments} | settings
+    if file is not None and options.reward is None:
+        refuse_to_import(file, "reward", in_file.get("reward"))
+    if (options.data, options.world) != (None, None):  # two names of one thing
+        in_file = {name: x for name, x in in_file.items() if name not in ("data", "world")}
+    given, settings = filled_up(options, settings, in_file, settings_class, stage)
+    if options.start is not None:
+        given["model"] = options.start
     if "data" in given and "world" in given:
         raise ValueError("one of data and world must be given, got both")
 

@@ -11,6 +11,8 @@ The names below are imported when they are first used: the site needs the script
 there is neither NumPy nor torch.
 """
 
+# ruff: noqa: F401 (type checkers and editors read these imports; at run time `__getattr__` makes them)
+
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
@@ -32,41 +34,6 @@ if TYPE_CHECKING:
     from ppobook.teaching.figures._sweep import GaeError, gae_error, lambda_sweep
     from ppobook.teaching.figures._tokens import token_ratios
 
-__all__ = [
-    "METHODS",
-    "MIME",
-    "ClipSample",
-    "Figure",
-    "GaeError",
-    "LossBatch",
-    "PairMoved",
-    "SimplexStep",
-    "baseline",
-    "best_baseline",
-    "beta_explorer",
-    "clip_explorer",
-    "clip_sample",
-    "dpo_pair",
-    "drawn_film",
-    "entropy_collapse",
-    "entropy_runs",
-    "film",
-    "gae_error",
-    "gae_explorer",
-    "lag_explorer",
-    "lambda_sweep",
-    "loss_batch",
-    "loss_parts",
-    "measured_maps",
-    "modules",
-    "pair_moved",
-    "simplex_step",
-    "single_pull",
-    "source",
-    "token_ratios",
-    "trust_region_step",
-]
-
 # Where each is, to be imported when it is first used.
 _NAMES = {
     "_baseline": ("baseline", "best_baseline", "single_pull"),
@@ -85,6 +52,8 @@ _NAMES = {
     "_tokens": ("token_ratios",),
 }
 _HOME = {name: module for module, names in _NAMES.items() for name in names}
+
+__all__ = sorted([*_HOME, "MIME", "Figure", "modules", "source"])
 
 
 def __getattr__(name: str) -> Any:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 import torch
 
-from ppobook.diagnostics import clip_range, ratios
+from ppobook.diagnostics import ratios
 from ppobook.objectives import clipped_surrogate_loss, surrogate_loss
 from ppobook.teaching import style
 from ppobook.teaching.figures._figure import Figure, annotate
@@ -37,7 +37,7 @@ def clip_sample(ratio: float, advantage: float, clip_eps: float = 0.2) -> ClipSa
 
     min( r A, clip(r, 1 − ε, 1 + ε) A )
     """
-    low, high = clip_range(clip_eps, None)
+    low, high = 1 - clip_eps, 1 + clip_eps
     # The ends of the box belong to it, and rounding must not put a ratio of 1.2 outside of 1 + 0.2.
     at_low, at_high = abs(ratio - low) < 1e-9, abs(ratio - high) < 1e-9
     inside = ratio + (1e-9 if at_low else -1e-9 if at_high else 0.0)
@@ -73,7 +73,7 @@ def clip_explorer(ratio: float = 1.3, advantage: float = 1.0, clip_eps: float = 
     start = {"ratio": ratio, "advantage": advantage, "clip_eps": clip_eps}
     sample = clip_sample(**start)
     size = abs(advantage) or 1.0
-    low, high = clip_range(clip_eps, None)
+    low, high = 1 - clip_eps, 1 + clip_eps
     slope = "at the knee, with no single slope" if sample.slope is None else f"with slope {sample.slope:g}"
     at = f"At r = {ratio:g} and A = {advantage:g}".replace("-", "−")
     numbers = (
@@ -115,7 +115,7 @@ def _still(picture: Picture, start: dict[str, float], size: float) -> None:
 
 
 def _draw(ax: Axes, kind: str, a: float, eps: float, here: float | None) -> None:
-    low, high = clip_range(eps, None)
+    low, high = 1 - eps, 1 + eps
     r = np.array([0.05, low, high, 2.5])
     objective = [clip_sample(x, a, eps).objective for x in r]
     ax.axvspan(low, high, color=style.colour("faint"), alpha=0.45, lw=0)

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import numpy as np
 import torch
 
-from ppobook.diagnostics import clip_range
 from ppobook.divergences import kl_categorical
 from ppobook.objectives import clipped_surrogate_loss, surrogate_loss
 from ppobook.teaching import style
@@ -231,7 +230,7 @@ def _triple(numbers: Sequence[float] | NDArray[np.float64]) -> str:
 
 
 def _alt(p: list[float], a: list[float], found: dict[str, SimplexStep], settings: dict[str, float]) -> str:
-    low, high = clip_range(settings["clip_eps"], None)
+    low, high = 1 - settings["clip_eps"], 1 + settings["clip_eps"]
     ends = []
     for method, step in found.items():
         ball = "inside" if step.kl <= settings["max_kl"] + 1e-12 else "outside"
@@ -285,7 +284,7 @@ def _ball(p: NDArray[np.float64], max_kl: float) -> NDArray[np.float64]:
 def _box(p: NDArray[np.float64], clip_eps: float) -> NDArray[np.float64]:
     """Corners of the clip box: the simplex, bounded by r_k ≥ 1 − ε and r_k ≤ 1 + ε for each action k."""
     corners = list(np.eye(3))
-    low, high = clip_range(clip_eps, None)
+    low, high = 1 - clip_eps, 1 + clip_eps
     for k in range(3):
         for sign, bound in ((1, low * p[k]), (-1, -high * p[k])):
             kept: list[NDArray[np.float64]] = []
