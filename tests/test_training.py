@@ -15,9 +15,9 @@ from threadpoolctl import threadpool_info
 
 from ppobook import load, train
 from ppobook.run.machine import threads
-from ppobook.settings import VanillaSettings
+from ppobook.settings import SETTINGS, VanillaSettings
 from ppobook.spaces import describe_space, space_of
-from ppobook.training import COLUMNS
+from ppobook.training import ALGORITHMS, COLUMNS
 from ppobook.vanilla import Vanilla
 
 # ------------------------------------------------------------------------------------- history, stopping
@@ -178,3 +178,7 @@ def test_a_learner_of_ones_own_trains_and_adds_columns(tmp_path):
 def test_spaces_are_kept_in_plain_data(space):
     described = describe_space(space)
     assert space_of(json.loads(json.dumps(described))) == space
+
+
+def test_the_command_line_knows_the_settings_of_each_algorithm():
+    assert {name: ALGORITHMS.find(name).settings_class for name in ALGORITHMS} == SETTINGS
