@@ -19,6 +19,19 @@ WORLD = World(**TINY)
 WORDS = WORLD.tokenizer
 # Prompts of several lengths.
 RECORDS = [{"prompt": text} for text in ("tell fox barn :", "the owl", "fox", "by the", ": : :")]
+# Prompts of one, two and four words, and what was said of another length on either side.
+PREFERENCES = [
+    {"prompt": prompt, "chosen": chosen, "rejected": rejected}
+    for prompt, chosen, rejected in (
+        ("tell fox barn :", "the fox sits by the barn .", "the owl"),
+        ("the owl", "sits .", "sits by the barn and the fox runs ."),
+        ("fox", "runs", "runs runs runs runs"),
+        ("tell owl hill :", "the kind owl runs by the hill .", "the grim fox sits ."),
+        ("the barn", "by the hill", "."),
+        ("tell fox hill :", "fox .", "the fox and the owl and the fox"),
+        (": :", "bright fox", "grim fox"),
+    )
+]
 
 
 def decoder(vocab_size=WORDS.vocab_size, seed=0, *, ends=False, **sizes):
@@ -117,36 +130,3 @@ def completions_of(rows, model=None):
 
 def weights_of(module):
     return {name: x.clone() for name, x in module.state_dict().items()}
-
-
-# -------------------------------------------------------------------------------------------- contracts
-
-
-def check_first_ratio_is_one(made):
-    """In the first gradient step of an update the ratio is 1, up to the rounding of a cache."""
-    loss, metrics = made.loss, []
-
-    def noted(batch, outputs):
-        found = loss(batch, outputs)
-        metrics.append(found[1])
-        return found
-
-    made.loss = noted
-    row = made.step(0)
-    first, *later = metrics
-    assert len(later) == made.settings.epochs * made.settings.num_minibatches - 1
-    assert abs(first["ratio_mean"] - 1) < 1e-12
-    assert first["ratio_std"] < 1e-12
-    assert first["approx_kl"] < 1e-15
-    assert first["clip_fraction"] == 0
-    assert all(one["ratio_std"] > 1e-4 for one in later)
-    assert row["ratio_std"] > 1e-4
-
-
-def check_reference_is_fixed(made):
-    """Two updates change the model and not the reference."""
-    before, model = weights_of(made.reference), weights_of(made.model)
-    for k in range(2):
-        made.step(k)
-    assert all(torch.equal(x, before[name]) for name, x in made.reference.state_dict().items())
-    assert not any(torch.equal(x, model[name]) for name, x in made.model.state_dict().items())

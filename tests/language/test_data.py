@@ -180,17 +180,6 @@ def test_the_prompt_of_two_conversations_is_the_messages_that_they_share():
     assert answered(pairs.rejected, t) == ["It<|end|>\n<|user|>of<|end|>"]
 
 
-def test_what_a_table_fills_with_none_is_no_part_of_a_message():
-    t = PieceTokenizer()
-    messages = [m | {"tool_calls": None} for m in said(SKY, "It is blue.")]
-    examples_of([{"messages": messages, "prompt": None}], t)
-    assert t.calls[0]["messages"] == said(SKY, "It is blue.")
-    call = {"role": "assistant", "content": None, "tool_calls": [{"function": {"name": "look"}}]}
-    with pytest.raises(ValueError, match=r"data\[0\]: 'content'"):
-        examples_of([{"messages": [*said(SKY), call]}], t)
-    assert t.calls[1]["messages"][1] == {"role": "assistant", "tool_calls": call["tool_calls"]}
-
-
 # --- prompts ------------------------------------------------------------------------------------------------
 
 

@@ -6,15 +6,11 @@ GRPO's gradient is on average a policy gradient in `test_grpo.py`. Here the othe
 gone by the real stages: leave-one-out, and online DPO of preferences that are Bradley and Terry's.
 """
 
-import math
-
 import pytest
-import torch
 from three_tokens import far_from_optimum, given
 
 from ppobook.language import grpo, online
 from ppobook.language.stage import Task
-from ppobook.language.tokens import Completions
 
 SAMPLED = {"batch_size": 64, "max_new_tokens": 2, "max_grad_norm": None}
 
@@ -54,30 +50,3 @@ def test_online_dpo_comes_to_the_optimum_of_rewards_in_units_of_its_noise():
     after, from_reference = far_from_optimum(made, 1.0)
     print(f"KL to the optimum {before:.4f} to {after:.5f}, to the reference {from_reference:.4f}")
     assert after < 0.02 < 0.05 < before
-
-
-@pytest.mark.parametrize("loss", ["dpo", "ipo"])
-def test_what_stands_at_padding_changes_nothing_in_online_dpo(loss):
-    made = three_tokens(online.OnlineDPO, loss=loss)
-    pairs, _ = made.make_pairs(0)
-    completions, ref_logp = pairs.completions, pairs.ref_logp
-    mask = torch.nn.functional.pad(completions.mask, (0, 2))
-    assert not mask[:, :2].all()
-
-    def wider(x, rubbish):
-        return torch.nn.functional.pad(x, (0, 2)).masked_fill(~mask, rubbish)
-
-    odd = Completions(
-        torch.nn.functional.pad(completions.prompts, (1, 0), value=-7),
-        torch.nn.functional.pad(completions.prompt_mask, (1, 0)),
-        wider(completions.tokens, 10**9),
-        mask,
-        wider(completions.logp, math.nan),
-        completions.ended,
-    )
-    results = []
-    for batch in (completions, odd):
-        value, metrics = made.loss(online.PairBatch(batch, ref_logp))
-        results.append([value, *metrics.values(), *torch.autograd.grad(value, list(made.model.parameters()))])
-    for plain, other in zip(*results, strict=True):
-        torch.testing.assert_close(other, plain, rtol=1e-9, atol=1e-12)

@@ -2,7 +2,6 @@
 
 import copy
 import io
-import sys
 
 import pytest
 import torch
@@ -28,20 +27,11 @@ from small_pretrained import (
 )
 
 from ppobook.language import hf, pretrained
-from ppobook.language.evaluating import compare, evaluate
 from ppobook.language.generation import generate
-from ppobook.language.pretrained import open_tokenizer
 from ppobook.language.rewards import RewardModel
 from ppobook.language.tokens import left_pad
 from ppobook.language.training import train
 from ppobook.language.world import World
-
-
-def test_what_is_not_installed_is_asked_for(monkeypatch, tmp_path):
-    monkeypatch.setitem(sys.modules, "transformers", None)
-    with pytest.raises(ValueError, match=r"transformers must be installed: pip install 'ppobook\[hf\]'"):
-        hf.open_pretrained(tmp_path)
-
 
 # --- opening ------------------------------------------------------------------------------------------------
 
@@ -212,16 +202,3 @@ def test_a_sequence_classifier_rewards_a_policy(transformers, folders, tmp_path)
     }
     run = train("grpo", folders["gpt2"], updates=1, batch_size=8, group_size=4, progress=False, **how)
     assert run.history["reward"][0] != 0
-
-
-def test_folders_of_transformers_are_evaluated(folders, tmp_path):
-    policy = folders["gpt2"]
-    reward_model, tokenizer = rough_reward_model(net_of("llama"), words(pad=None))
-    hf.save_pretrained(reward_model, tmp_path / "reward_model", tokenizer)
-    how = {"n": 8, "max_new_tokens": 4, "tokenizer": open_tokenizer(words(pad=None))}
-    found = evaluate(policy, ASKED, reward_model=tmp_path / "reward_model", reference=str(policy), **how)
-    model, _ = hf.open_pretrained(policy)
-    same = evaluate(model, ASKED, reward_model=reward_model, reference=model, **how)
-    assert found.numbers == pytest.approx(same.numbers)
-    assert found.numbers["kl_reference"] == 0
-    assert compare({"a": str(policy)}, ASKED, **how).loc["a", "length"] == found.numbers["length"]

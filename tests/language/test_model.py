@@ -125,19 +125,6 @@ def test_padding_changes_nothing(columns):
         assert all(torch.equal(a, b) for a, b in zip(gradients, others, strict=True))
 
 
-def test_an_embedding_that_is_nan_at_padding_reaches_nothing():
-    model, word = decoder(), 6
-    rows = [row for row in ROWS if word not in row]
-    tokens, mask = padded(rows, 9, junk=word)
-    expected = model.hidden(tokens, mask)[mask]
-    with torch.no_grad():
-        model.wte.weight[word] = math.nan
-    found = model.hidden(tokens, mask)[mask]
-    assert torch.equal(found, expected)
-    gradients = torch.autograd.grad(found.sum(), list(model.parameters()))
-    assert all(gradient.isfinite().all() for gradient in gradients)
-
-
 def test_gradients_are_those_of_finite_differences():
     model = decoder(width=6, heads=2)
     tokens, mask = padded(ROWS, 9)

@@ -5,16 +5,16 @@ import torch
 from bands import seeds
 from language_stages import (
     PPO_SETTINGS,
+    PREFERENCES,
     WORDS,
     WORLD,
     base,
-    check_first_ratio_is_one,
-    check_reference_is_fixed,
     decoder,
     grpo,
     ppo,
     reward_model,
     stage,
+    weights_of,
 )
 from small_language import rough, same_run, widened
 
@@ -81,20 +81,36 @@ def test_a_step_is_epochs_of_adam_on_minibatches(kind):
         torch.testing.assert_close(mine, its, rtol=1e-9, atol=1e-12)
 
 
-@pytest.mark.parametrize(
-    "made",
-    [
-        pytest.param(lambda: ppo(epochs=3, num_minibatches=2, lr=3e-3, batch_size=13), id="ppo"),
-        pytest.param(lambda: grpo(epochs=2, num_minibatches=2, lr=3e-3), id="grpo"),
-    ],
-)
-def test_the_first_ratio_is_one(made):
-    check_first_ratio_is_one(made())
+@pytest.mark.parametrize("kind", [ppo, grpo])
+def test_the_first_ratio_is_one(kind):
+    """In the first gradient step of an update the ratio is 1, up to the rounding of a cache."""
+    made = kind(epochs=3, num_minibatches=2, lr=3e-3)
+    loss, metrics = made.loss, []
+
+    def noted(batch, outputs):
+        found = loss(batch, outputs)
+        metrics.append(found[1])
+        return found
+
+    made.loss = noted
+    made.step(0)
+    first, *later = metrics
+    assert len(later) == 5
+    assert abs(first["ratio_mean"] - 1) < 1e-12
+    assert first["ratio_std"] < 1e-12
+    assert first["approx_kl"] < 1e-15
+    assert first["clip_fraction"] == 0
+    assert all(one["ratio_std"] > 1e-4 for one in later)
 
 
 @pytest.mark.parametrize("kind", [ppo, grpo, online_dpo, iterative_ppo])
 def test_the_reference_is_fixed(kind):
-    check_reference_is_fixed(kind(lr=1e-2))
+    made = kind(lr=1e-2)
+    before, model = weights_of(made.reference), weights_of(made.model)
+    for k in range(2):
+        made.step(k)
+    assert all(torch.equal(x, before[name]) for name, x in made.reference.state_dict().items())
+    assert not any(torch.equal(x, model[name]) for name, x in made.model.state_dict().items())
 
 
 # --- runs ----------------------------------------------------------------------------------------------
@@ -115,15 +131,6 @@ def evenness(completions):
     return [float(len(text.split()) % 2) for text in completions]
 
 
-PREFERENCES = [
-    {"prompt": prompt, "chosen": chosen, "rejected": rejected}
-    for prompt, chosen, rejected in (
-        ("tell fox barn :", "the fox sits by the barn .", "the owl"),
-        ("the owl", "sits .", "sits by the barn and the fox runs ."),
-        ("fox", "runs", "runs runs runs runs"),
-        ("the barn", "by the hill", "."),
-    )
-] * 4
 FEW = {"batch_size": 16, "checkpoint_every": 1}
 PAIRS = {"batch_size": 6, "checkpoint_every": 2, "model": decoder().float(), "tokenizer": WORDS}
 # Stage; settings; what is passed again on resume; updates; where the run is stopped.
@@ -151,7 +158,7 @@ for loss in ("dpo", "kto"):
     given |= {} if loss == "kto" else {"eval_every": 2, "eval_pairs": 5}
     RESUMED |= {
         f"{loss}, a world": ("dpo", given | {"data": WORLD, "pairs": 15}, (), 5, (2,)),
-        f"{loss}, own data": ("dpo", given | {"data": PREFERENCES}, ("data",), 5, (2,)),
+        f"{loss}, own data": ("dpo", given | {"data": 2 * PREFERENCES}, ("data",), 5, (2,)),
     }
 
 
@@ -235,20 +242,3 @@ def test_gold_rises_with_a_reward_model_that_is_trained_further(band):
         gains.append((refreshed["fresh_accuracy_after"] - refreshed["fresh_accuracy"]).mean())
     band(rises, at_least=0.2)  # settled: 1.1, 0.26
     band(gains, at_least=0, of="accuracy")  # 0.12, 0.03
-
-
-# --- bad settings --------------------------------------------------------------------------------------
-
-
-REFUSED = [
-    (ppo, {"kl_in": "reword"}, "kl_in"),
-    (ppo, {"gama": 1.0}, "gama"),
-    (grpo, {"batch_size": 13}, "batch_size"),
-    (grpo, {"variant": "drgrpo"}, "variant"),
-]
-
-
-@pytest.mark.parametrize(("kind", "settings", "message"), REFUSED)
-def test_bad_settings(kind, settings, message):
-    with pytest.raises((ValueError, TypeError), match=message):
-        kind(**settings)

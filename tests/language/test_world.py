@@ -23,14 +23,6 @@ def read(world, texts):
     return Completions.join([world.read(prompt, text) for prompt, text in texts])
 
 
-def gold(text, prompt=ASKED, world=WORLD):
-    return world.gold(world.read(prompt, text)).item()
-
-
-def parts(text, prompt=ASKED, world=WORLD):
-    return {name: part.item() for name, part in world.gold_parts(world.read(prompt, text)).items()}
-
-
 # ------------------------------------------- gold, from texts, by regular expressions and no automaton
 
 # What must stand before a word, as letters: t(he) a(djective) n(oun) v(erb) b(y) p(lace) & . $
@@ -129,22 +121,6 @@ def test_all_short_sequences_agree_with_the_parser():
     assert errors == [slow_errors(text.split(), WORLD) for text in texts]
 
 
-@pytest.mark.parametrize(
-    ("text", "want"),
-    [
-        ("the kind kind kind fox sits by the barn . <eos>", 4.0),
-        ("the kind kind kind kind kind fox sits by the barn . <eos>", 1 + 3 - 1.0),
-        ("the grim fox sits by the cruel barn . <eos>", 1 - 2.0),
-        ("the fox sits by the hill . <eos>", 0.5 - 0.25),
-        ("the fox sits by the barn and the fox sits by the barn . <eos>", 1.0),  # said twice, paid once
-        ("the fox sits by the barn .", 0.5),  # no end
-        ("fox fox fox fox fox fox <eos>", 0.5 - 1.5),  # errors cost no more than three
-    ],
-)
-def test_gold_by_hand(text, want):
-    assert gold(text) == pytest.approx(want)
-
-
 def test_what_stands_at_padding_changes_nothing():
     texts = many_texts(WORLD, 100, seed=2)
     batch = read(WORLD, texts)
@@ -224,12 +200,6 @@ def test_all_that_is_in_the_corpus_is_right():
         assert batch.tokens.shape[1] <= world.max_new_tokens
 
 
-def test_a_corpus_is_decided_by_its_seed_and_nothing_else():
-    first = World().corpus(50, seed=7)
-    assert World().corpus(50, seed=7) == first
-    assert World().corpus(50, seed=8) != first
-
-
 # ----------------------------------------------------------------------------------------------- preferences
 
 
@@ -268,24 +238,6 @@ def test_without_noise_the_better_one_is_chosen_and_of_equals_either():
     a, b = both(FAIR, FAIR, 2000)
     a.logp.fill_(-1.0)
     assert near(int((WORLD.prefer(a, b, noise=0).chosen.logp[:, 0] == -1).sum()), 2000, 0.5)
-
-
-def test_a_pair_is_made_of_what_was_compared():
-    texts = many_texts(WORLD, 80, seed=6)
-    others = [
-        (prompt, text) for (prompt, _), (_, text) in zip(texts, many_texts(WORLD, 80, seed=9), strict=True)
-    ]
-    pairs = WORLD.prefer(read(WORLD, texts), read(WORLD, others), seed=1)
-    assert len(pairs) == 80
-    written = zip(
-        pairs.chosen.prompt_texts(WORLD.tokenizer),
-        pairs.chosen.texts(WORLD.tokenizer, eos=True),
-        pairs.rejected.texts(WORLD.tokenizer, eos=True),
-        strict=True,
-    )
-    for (prompt, one), (_, other), (asked, chosen, rejected) in zip(texts, others, written, strict=True):
-        assert asked == prompt
-        assert sorted([chosen, rejected]) == sorted([one, other])
 
 
 # ----------------------------------------------------------------------------------------------------- sizes

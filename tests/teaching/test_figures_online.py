@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-
 import numpy as np
 import pytest
 
@@ -30,10 +28,3 @@ def test_state_has_the_record(state, lag, loss, update):
     for column, part in zip(state["columns"], look.split("/"), strict=True):
         kept = [float(x) for x in part.split()]
         np.testing.assert_allclose(kept, runs[column].fillna(0.0), atol=0.0051, err_msg=column)
-
-
-def test_state_is_full_and_small(state):
-    shape = [[len(looks) for looks in of] for of in state["runs"]]
-    assert shape == [[len(state["updates"])] * len(state["losses"])] * len(state["lags"])
-    assert state["lags"][state["lag"]] == 4
-    assert len(json.dumps(state)) < 60_000

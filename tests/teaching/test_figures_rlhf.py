@@ -66,9 +66,3 @@ def test_the_texts_are_those_of_the_record(state):
                 assert entry["text"].startswith(text["text"].removesuffix(" … (no end)"))
                 seen = (text["prompt"], text["gold"], text["proxy"])
                 assert seen == (entry["prompt"], entry["gold"], entry["proxy"])
-
-
-def test_the_state_of_e9_is_full_and_small(state):
-    for of in state["poolings"]:
-        assert [len(looks) for looks in of["runs"]] == [len(state["updates"])] * len(state["betas"])
-    assert len(json.dumps(state)) < 120_000

@@ -42,14 +42,6 @@ def test_the_whole_book_is_the_whole_book(book, found) -> None:
     assert sum(step.printed for step in steps) == pytest.approx(printed)
 
 
-def test_no_path_names_a_thing_twice(found) -> None:
-    for path in found.values():
-        read = [section for step in path.steps for section in step.read]
-        done = [task.exercise.label for step in path.steps for task in step.tasks]
-        assert len(read) == len(set(read)), path.id
-        assert len(done) == len(set(done)), path.id
-
-
 def test_what_is_on_the_page(book, found) -> None:
     pages = {number: f"/chapters/{number}.ipynb" for number in book.chapters}
     lines = "\n".join(site_paths.lines_of(found["language-models"].steps[2], book, pages))

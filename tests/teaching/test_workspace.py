@@ -173,10 +173,6 @@ def test_a_whole_notebook_starts_over(book, work, name):
     assert work / EXERCISES in workspace.sync(work, book)
 
 
-def test_each_reset_has_a_backup_of_its_own(book, work):
-    assert len({workspace.reset("double", work, book) for _ in range(3)}) == 3
-
-
 @pytest.mark.parametrize(
     ("name", "sentence"),
     [
