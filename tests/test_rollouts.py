@@ -198,8 +198,6 @@ BAD = [
     ),
     (lambda: not_finite("reward").collect(10), r"each reward in Clock .* got nan \(index \[2, 2\]"),
     (lambda: not_finite("observation").collect(10), r"each observation in .* must be finite, got inf"),
-    (lambda: Collector(make_env("Acrobot-v1"), CategoricalPolicy(6, 2)), "must have n_actions 3 .* got 2"),
-    (lambda: Collector(make_env("CartPole-v1"), CategoricalPolicy(3, 2)), "must have obs_dim 4 .* got 3"),
 ]
 
 
@@ -210,9 +208,8 @@ def test_bad_input(call, message):
 
 
 @pytest.mark.parametrize("actor", ACTORS.values())
-@pytest.mark.parametrize("env_id", ["CartPole-v1", "Pendulum-v1"])
-def test_a_policy_whose_outputs_are_not_finite_is_refused(env_id, actor):
-    envs = make_env(env_id, 2, seed=0)
+def test_a_policy_whose_outputs_are_not_finite_is_refused(actor):
+    envs = make_env("Pendulum-v1", 2, seed=0)
     policy = policy_for(envs.single_observation_space, envs.single_action_space)
     collector = Collector(envs, policy, seed=0, actor=actor)
     with torch.no_grad():

@@ -10,7 +10,7 @@ import gymnasium as gym
 import numpy as np
 import pytest
 import torch
-from small_runs import own, same_run, small, timeless
+from small_runs import same_run, small, timeless
 from threadpoolctl import threadpool_info
 
 from ppobook import load, train
@@ -150,20 +150,6 @@ def test_a_truncated_environment_state(tmp_path):
 
 
 # ---------------------------------------------------------------------------------- learners of one's own
-
-
-def test_a_learner_of_ones_own_trains_and_adds_columns(tmp_path):
-    run = own(memory=0.25, pair=[1, 0.5])
-    assert run.config["algorithm"] == "small_runs:Own"
-    assert run.config["memory"] == 0.25
-    assert run.config["pair"] == (1.0, 0.5)
-    assert list(run.history.columns[: len(COLUMNS)]) == list(COLUMNS)
-    assert run.history["progress"].tolist() == [32 * i / 200 for i in range(7)]
-    assert run.history["late"].isna().tolist() == [True] * 4 + [False] * 3
-    assert not run.history["average"].equals(own().history["average"])
-    same = own(memory=0.25, pair=[1, 0.5])
-    assert torch.equal(run.policy.layers[0].weight, same.policy.layers[0].weight)
-    assert timeless(run.history).equals(timeless(same.history))
 
 
 @pytest.mark.parametrize(

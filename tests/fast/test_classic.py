@@ -1,12 +1,9 @@
 """CartPole, Acrobot and Pendulum in NumPy against Gymnasium's own environments, one by one."""
 
-import pickle
-
 import gymnasium as gym
 import numpy as np
 import pytest
 from gymnasium.envs.classic_control import CartPoleEnv
-from gymnasium.vector import AutoresetMode
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -21,18 +18,6 @@ def some_actions(envs, rng):
     if isinstance(envs.single_action_space, gym.spaces.Discrete):
         return rng.integers(envs.single_action_space.n, size=envs.num_envs)
     return rng.uniform(-2.5, 2.5, size=(envs.num_envs, 1)).astype(np.float32)
-
-
-@pytest.mark.parametrize("env_id", FORMS)
-def test_environments_with_a_fast_form(env_id):
-    envs = classic_envs(env_id, 3, seed=0)
-    single = gym.make(env_id)
-    assert type(envs) is FORMS[env_id]
-    assert envs.metadata["autoreset_mode"] == AutoresetMode.SAME_STEP
-    assert envs.single_observation_space == single.observation_space
-    assert envs.single_action_space == single.action_space
-    assert envs.observation_space.shape == (3, *single.observation_space.shape)
-    assert envs.spec.id == env_id
 
 
 def test_environments_without():
@@ -123,23 +108,3 @@ def test_one_step_from_any_state(env_id):
             np.testing.assert_allclose(envs._state[:, i], single.state, rtol=1e-9, atol=1e-9)
     if env_id != "Pendulum-v1":
         assert 10 < terminated.sum() < n - 10
-
-
-@pytest.mark.parametrize("env_id", ["CartPole-v1", "Acrobot-v1", "Pendulum-v1"])
-def test_a_saved_state_continues_to_the_same_bits(env_id):
-    def played(envs, seed):
-        rng = np.random.default_rng(seed)
-        return [envs.step(some_actions(envs, rng))[:4] for _ in range(50)]
-
-    envs = classic_envs(env_id, 3, seed=0, max_episode_steps=13)
-    played(envs, 1)
-    saved = pickle.dumps(envs.state_dict())
-    whole = pickle.dumps(envs)
-    expected = played(envs, 2)
-    other = classic_envs(env_id, 3, seed=5, max_episode_steps=13)
-    played(other, 3)
-    other.load_state_dict(pickle.loads(saved))
-    for found in (played(other, 2), played(pickle.loads(whole), 2)):
-        for a, b in zip(found, expected, strict=True):
-            for x, y in zip(a, b, strict=True):
-                np.testing.assert_array_equal(x, y)

@@ -129,7 +129,3 @@ class Own(Vanilla):
         chance = {"dice": self.dice.random(), "drawn": self.weights.sum()}
         late = {"late": 1.0} if self.progress > 0.5 else {}
         return {**metrics, **late, **chance, "average": self.average, "progress": self.progress}
-
-
-def own(**changes):
-    return train(Own, **{**SMALL, "total_steps": 200, **changes})
