@@ -112,17 +112,3 @@ def test_bootstrap_against_every_resample():
     found = aggregate(values, interval="bootstrap", level=0.8, resamples=20_000)
     assert found.low == pytest.approx(means[2], abs=1e-9)
     assert found.high == pytest.approx(means[23], abs=1e-9)
-
-
-def test_aggregate_is_seeded_and_keeps_the_shape_of_a_seeds_values():
-    values = np.random.default_rng(0).normal(size=(6, 3, 2))
-    first, again, other = (aggregate(values, interval="bootstrap", resamples=200, seed=s) for s in (0, 0, 1))
-    for a, b in zip(first, again, strict=True):
-        np.testing.assert_array_equal(a, b)
-        assert a.shape == (3, 2)
-    assert (first.low != other.low).any()
-    # Each number is treated as if it came alone.
-    alone = aggregate(values[:, 1, 1], interval="bootstrap", resamples=200, seed=0)
-    assert alone == (first.estimate[1, 1], first.low[1, 1], first.high[1, 1])
-    assert all(isinstance(x, float) for x in alone)
-    assert aggregate([1, 2, 3]).estimate == 2

@@ -2,10 +2,9 @@
 
 import io
 
-import gymnasium as gym
 import pytest
 import torch
-from clocks import clocks, same
+from clocks import same
 
 from ppobook.envs import make_env
 from ppobook.policies import CategoricalPolicy, policy_for
@@ -46,24 +45,8 @@ def test_a_saved_state_continues_to_the_same_bits(env_id):
         same(resumed.collect(50), rollout)
 
 
-def unpicklable(collector):
-    collector.envs.envs[0].unwrapped.handle = lambda: None
-    return collector
-
-
-def forgetful():
-    return Collector(make_env("rollouts/Forgetful-v0", 2, 0), CategoricalPolicy(3, 3), seed=0)
-
-
-def wrapped():
-    envs = gym.wrappers.vector.TransformReward(make_env("CartPole-v1", 2, 0), lambda r: r)
-    return Collector(envs, CategoricalPolicy(4, 2), seed=0)
-
-
-@pytest.mark.parametrize(
-    "make", [lambda: unpicklable(clocks()), forgetful, wrapped], ids=["lambda", "ezpickle", "wrapped"]
-)
-def test_environments_that_cannot_be_saved_say_so(make):
-    collector = make()
+def test_environments_that_cannot_be_saved_say_so():
+    """They are pickled without an error, and without their state."""
+    collector = Collector(make_env("rollouts/Forgetful-v0", 2, 0), CategoricalPolicy(3, 3), seed=0)
     assert not collector.saves_environments
     assert collector.state_dict()["environments"] is None

@@ -3,10 +3,8 @@
 import re
 
 from ppobook.language.tokens import WordTokenizer
-from ppobook.language.world import World
 
 WORDS = WordTokenizer(["the", "sky", "is", "blue", "green", "what", "color", "?", "it", ".", "sea", "sun"])
-WORLD = World()
 
 
 class PieceTokenizer:
@@ -30,7 +28,6 @@ class PieceTokenizer:
         self.begins = begins
         if begins:
             self.bos = self.ids["<s>"]
-        self.calls = []
 
     def cut(self, text):
         assert "".join(self.pattern.findall(text)) == text
@@ -51,9 +48,6 @@ class PieceTokenizer:
     def apply_chat_template(self, messages, *, tokenize, **how):
         assert tokenize
         assert not (how.get("add_generation_prompt") and how.get("continue_final_message"))
-        self.calls.append({"messages": messages})
-        if any(m["role"] == "system" for m in messages[1:]):
-            raise RuntimeError("a system message\n  comes first")
         ids = self.cut(self.rendered(messages, **how))
         return {"input_ids": ids, "attention_mask": [1] * len(ids)}  # as transformers' tokenizers
 

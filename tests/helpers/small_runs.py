@@ -68,9 +68,6 @@ gym.register("ppobook-test/Odd-v0", entry_point=Odd, max_episode_steps=20)
 @dataclasses.dataclass(frozen=True)
 class OwnSettings(Vanilla.settings_class):
     memory: float = setting(0.5, "of the average", low=0, high=1)
-    temperature: float | None = setting(None, "none for one that is learned", above=0)
-    word: str = "plain"  # a field that is not a `setting`
-    pair: tuple[float, ...] = (0.5,)
 
 
 class OwnPolicy(torch.nn.Module):

@@ -160,17 +160,16 @@ def test_first_weights():
 # --- the scalar head ------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("bias", [True, False])
-def test_scalar_is_a_linear_map_of_the_hidden_states(bias):
+def test_scalar_is_a_linear_map_of_the_hidden_states():
     body = decoder()
-    scalar = Scalar(body, bias=bias)
+    scalar = Scalar(body)
     tokens, mask = padded(ROWS, 9)
     assert (scalar(tokens, mask) == 0).all()
     with torch.no_grad():
         for parameter in scalar.output.parameters():
             parameter += torch.randn(parameter.shape, generator=seeded(4), dtype=torch.float64)
     found = scalar(tokens, mask)
-    weight, constant = scalar.output.weight[0], scalar.output.bias if bias else 0.0
+    weight, constant = scalar.output.weight[0], scalar.output.bias
     expected = (body.hidden(tokens, mask) * weight).sum(dim=-1) + constant
     torch.testing.assert_close(found[mask], expected[mask], rtol=1e-9, atol=1e-9)
     assert (found[~mask] == 0).all()
