@@ -1,4 +1,4 @@
-"""Tests of what PPO and TRPO share: advantages, metrics, resuming, plain and fast forms, networks."""
+"""Tests of what PPO and TRPO share: metrics, plain and fast forms, masks, networks."""
 
 import math
 
@@ -8,7 +8,7 @@ import switches  # noqa: F401
 import torch
 from bands import seeds
 
-from ppobook import actor_critic, load, ppo, train, trpo
+from ppobook import actor_critic, ppo, train, trpo
 from ppobook.envs import make_env
 from ppobook.evaluation import evaluate
 from ppobook.policies import CategoricalPolicy
@@ -63,27 +63,6 @@ def test_kl_and_entropy_are_of_the_policy_after_the_update(kind):
 
 
 # ------------------------------------------------------------------------------------------------- a run
-
-
-@LEARNERS
-@pytest.mark.parametrize("fast", [True, False])
-def test_a_run_goes_on_to_the_same_bits(kind, fast, tmp_path):
-    common = {
-        "env": "Pendulum-v1",
-        "seed": 3,
-        "checkpoint_every": 1,
-        "normalize_observations": True,
-        "normalize_rewards": True,
-        "fast": fast,
-    }
-    whole = run(kind, total_steps=320, **common)
-    run(kind, total_steps=128, out=tmp_path / "run", **common)
-    resumed = train(resume=tmp_path / "run", total_steps=320, progress=False)
-    assert without_clocks(whole.history).equals(without_clocks(resumed.history))
-    assert torch.equal(bits(whole.policy, whole.value), bits(resumed.policy, resumed.value))
-    loaded = load(tmp_path / "run")
-    assert loaded.policy.normalizer.count == loaded.value.normalizer.count == 320
-    assert torch.equal(bits(loaded.policy), bits(whole.policy))
 
 
 @pytest.mark.learning

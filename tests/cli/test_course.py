@@ -3,7 +3,6 @@
 import json
 import os
 import re
-import shutil
 from datetime import UTC, datetime
 
 import pytest
@@ -107,21 +106,6 @@ def test_a_course_in_which_nothing_fails(folder, fails, capsys):
 def test_what_will_fail(tmp_path, fails, old, new, said):
     (found,) = fails(write_course(tmp_path, (old, new)))
     assert said in found
-
-
-def test_a_machine_without_a_sandbox_or_space(folder, fails, monkeypatch, capsys):
-    which = shutil.which
-    monkeypatch.setattr(shutil, "which", lambda name: None if name == "bwrap" else which(name))
-    monkeypatch.setattr(checking, "SPACE", 2**80)
-    monkeypatch.setattr(checking.importlib.util, "find_spec", lambda name: None)
-    monkeypatch.setattr(checking, "PYTHON", ((4, 0), (4, 1)))
-    said = "\n".join(fails(settings.load(folder)))
-    assert "grading needs a sandbox: bubblewrap is missing: install it" in said
-    assert "GB are free on the disk of the course, and a course needs" in said
-    assert "nbgrader, jupytext, IPython must be installed" in said
-    assert "Python must be 3.11, 3.12 or 3.13" in said
-    assert run("check", "--course", folder) == 1
-    assert "4 things to put right." in capsys.readouterr().out
 
 
 # --- release, roster, collect, extend -----------------------------------------------------------------------

@@ -1,7 +1,5 @@
 """Small models, completions and rewards for the tests of ppobook.language."""
 
-import math
-
 import torch
 from torch import nn
 
@@ -47,27 +45,6 @@ def completions(prompts=((3, 4), (5,), (2, 3, 6)), answers=((4, 7, EOS), (2, 5, 
     ended = torch.tensor([answer[-1] == EOS for answer in answers])
     logp = -torch.arange(1.0, right.numel() + 1).view(right.shape) * right_mask
     return Completions(left, left_mask, right, right_mask, logp, ended)
-
-
-def widened(experience, columns=3):
-    """The same with more padding, and arbitrary content at all of it."""
-    c = experience.completions
-    mask = nn.functional.pad(c.mask, (0, columns))
-
-    def filled(x, content):
-        return nn.functional.pad(x, (0, columns)).masked_fill(~mask, content)
-
-    prompts = nn.functional.pad(c.prompts, (2, 0), value=-7)
-    completions = Completions(
-        prompts,
-        nn.functional.pad(c.prompt_mask, (2, 0)),
-        filled(c.tokens, 10**9),
-        mask,
-        filled(c.logp, math.nan),
-        c.ended,
-    )
-    rest = {name: x for name, x in vars(experience).items() if name != "completions"}
-    return type(experience)(completions, **{name: filled(x, math.nan) for name, x in rest.items()})
 
 
 class Table(nn.Module):

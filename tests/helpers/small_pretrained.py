@@ -22,12 +22,12 @@ CHAT = (
 )
 
 
-def words(eos="</s>", pad="<pad>", bos="<s>", template=None, begins=False, vocabulary=WORDS):
+def words(eos="</s>", pad="<pad>", bos="<s>", template=None, begins=False):
     """A tokenizer of whole words."""
     from tokenizers import Tokenizer, models, pre_tokenizers, processors
     from transformers import PreTrainedTokenizerFast
 
-    backend = Tokenizer(models.WordLevel({w: i for i, w in enumerate(vocabulary)}, unk_token="<unk>"))
+    backend = Tokenizer(models.WordLevel({w: i for i, w in enumerate(WORDS)}, unk_token="<unk>"))
     backend.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
     if begins:
         backend.post_processor = processors.TemplateProcessing(single="<s> $A", special_tokens=[("<s>", BOS)])

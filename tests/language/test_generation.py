@@ -117,26 +117,6 @@ def test_generation_is_that_of_a_slow_loop(settings):
         assert 0 < c.ended.sum() < len(c)  # both kinds of ending are in the test
 
 
-def test_rows_do_not_disturb_each_other():
-    """Neither by their tokens nor by when they end; and the generator always ends in the same state."""
-    model, prompts = decoder(scale=0.2), torch.randint(2, 11, (8, 3), generator=seeded(5))
-    states = []
-
-    def first_row(prompts, eos):
-        model.eos, generator = eos, seeded(1)
-        c = generate(model, prompts, None, 10, generator=generator)
-        states.append(generator.get_state())
-        return c.tokens[0][c.mask[0]].tolist()
-
-    other = prompts.clone()
-    other[1:] = 7
-    expected = first_row(prompts, eos=11)
-    assert len(expected) == 10
-    assert first_row(other, eos=11) == expected
-    assert first_row(prompts, eos=expected[4]) == expected[: expected.index(expected[4]) + 1]
-    assert all(torch.equal(states[0], state) for state in states)
-
-
 def test_draw_lays_probabilities_end_to_end():
     p = torch.tensor([0.0, 0.25, 0.0, 0.5, 0.25, 0.0], dtype=torch.float64).log()
     u = torch.tensor([0.0, 0.2499, 0.25, 0.7499, 0.75, 1 - 2.0**-53], dtype=torch.float64)

@@ -7,10 +7,8 @@ from small_pretrained import (
     EOS,
     PAD,
     ROWS,
-    net_of,
     scored,
     some_completions,
-    words,
 )
 
 from ppobook.language import hf
@@ -19,7 +17,6 @@ from ppobook.language.pretrained import Pretrained
 from ppobook.language.registry import stage_class
 from ppobook.language.run import load
 from ppobook.language.training import train
-from ppobook.language.world import World
 
 NOUNS, VERBS, PLACES = ("fox", "owl", "hen"), ("sings", "sits", "runs"), ("barn", "lake")
 TEXTS = [
@@ -119,25 +116,6 @@ def test_how_a_model_is_trained_may_be_said_to_train(folders, peft):
     assert not same_weights(begun.model, trained("sft", whole, updates=1, lora={"r": 2}, seed=4).model)
 
 
-def test_a_run_has_one_base_when_resumed_too(folders, tmp_path, peft, monkeypatch):
-    kind, places = stage_class("ppo"), []
-    step = kind.step
-
-    def looked(self, number):
-        nets = [getattr(net, "body", net) for net in self.modules().values()]
-        places.append([{x.data_ptr() for x in net.buffers()} for net in nets])
-        return step(self, number)
-
-    monkeypatch.setattr(kind, "step", looked)
-    trained("ppo", folders["llama"], updates=1, lora={"r": 2}, out=tmp_path / "run")
-    again = {name: GIVEN["ppo"][name] for name in ("data", "reward")}
-    train(resume=tmp_path / "run", updates=2, progress=False, **again)
-    assert len(places) == 2
-    for model, *others in places:
-        assert len(others) == 2  # the reference and the critic
-        assert all(other <= model for other in others)
-
-
 def test_the_reference_of_adapters_is_the_model_as_it_began(folders, peft):
     """Not the base: what was learned by supervision is in the adapters, and part of the reference."""
     model, tokenizer = hf.open_pretrained(folders["llama"], lora={"r": 2})
@@ -147,34 +125,6 @@ def test_the_reference_of_adapters_is_the_model_as_it_began(folders, peft):
     assert run.history["kl_reference"][0] == pytest.approx(0, abs=1e-5)
     assert isinstance(run.model, Pretrained)
     assert run.model.lora is not None
-
-
-def test_a_world_may_have_a_model_of_theirs(transformers):
-    world = World(nouns=2, places=2, max_new_tokens=12)
-    sizes = {"n_embd": 16, "n_layer": 1, "n_head": 2, "n_positions": 24}
-    ids = {"bos_token_id": None, "eos_token_id": world.tokenizer.eos, "pad_token_id": world.tokenizer.pad}
-    net = transformers.GPT2LMHeadModel(
-        transformers.GPT2Config(vocab_size=world.tokenizer.vocab_size, **sizes, **ids)
-    )
-    run = train(
-        "sft", net, world, tokenizer=world.tokenizer, updates=2, examples=40, batch_size=20, progress=False
-    )
-    assert isinstance(run.model, Pretrained)
-    assert run.tokenizer is world.tokenizer
-    tuned = train("grpo", run, reward="gold", updates=1, batch_size=8, group_size=4, progress=False)
-    assert "gold" in tuned.history
-
-
-def test_what_is_frozen_in_memory_stays_as_it_is(transformers):
-    net = net_of("gpt2")
-    for name, parameter in net.named_parameters():
-        parameter.requires_grad_("ln_f" in name)
-    begun, _ = hf.open_pretrained(net, words())
-    run = trained("sft", net, updates=1, tokenizer=words())
-    kept, now = dict(begun.named_parameters()), dict(run.model.named_parameters())
-    moved = [name for name in now if not torch.equal(now[name], kept[name])]
-    assert moved == [name for name in kept if kept[name].requires_grad]
-    assert len(moved) == 2
 
 
 # --- memory: activations that are computed again, rows that are generated side by side

@@ -18,7 +18,6 @@ from small_stages import WORLD, decoder
 from torch import multiprocessing
 
 from ppobook.language import parallel
-from ppobook.language.generation import generate
 from ppobook.language.model import Decoder
 from ppobook.language.rewards import RewardModel
 from ppobook.language.run import load
@@ -121,34 +120,6 @@ def test_no_more_rows_than_asked_for_go_through_a_model(monkeypatch, case):
         monkeypatch.setattr(Decoder, name, watched(getattr(Decoder, name)))
     fit(case, micro_batch_size=2)
     assert max(seen) == (4 if case in ("reward", "dpo", "online_dpo", "iterative_ppo") else 2)  # pairs
-
-
-def test_rows_of_a_batch_are_written_with_numbers_of_their_own():
-    prompts, mask = (x.repeat(6, 1) for x in WORLD.prompt_tokens())
-    numbers = torch.rand(len(prompts), 12, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
-    model = double()
-    whole = generate(model, prompts, mask, 12, generator=torch.Generator().manual_seed(0))
-    assert len(set(whole.lengths.tolist())) > 2
-    for at_once in (None, 1, 3):
-        again = generate(model, prompts, mask, 12, numbers=numbers, at_once=at_once)
-        assert torch.equal(again.tokens.masked_fill(~again.mask, 0), whole.tokens.masked_fill(~whole.mask, 0))
-        torch.testing.assert_close(again.logp, whole.logp)
-    some = generate(model, prompts[1:3], mask[1:3], 12, numbers=numbers[1:3])
-    assert some.texts(WORLD.tokenizer) == whole.select([1, 2]).texts(WORLD.tokenizer)
-
-
-def test_shares_are_all_rows_in_order(monkeypatch):
-    for processes in (1, 2, 3, 5):
-        monkeypatch.setattr(parallel, "world_size", lambda n=processes: n)
-        for n, together in ((1, 1), (7, 1), (12, 3), (4, 4), (10, 4)):
-            shares = []
-            for rank in range(processes):
-                monkeypatch.setattr(parallel, "rank", lambda k=rank: k)
-                shares.append(parallel.share(n, together))
-            assert torch.cat(shares).tolist() == list(range(n))
-            sizes = [-(-len(one) // together) for one in shares]
-            assert max(sizes) - min(sizes) <= 1
-            assert all(len(one) == 0 or int(one[0]) % together == 0 for one in shares)
 
 
 # ------------------------------------------------------------------------------------------ two processes

@@ -1,10 +1,9 @@
-"""Common behavior of stages: padding, the first ratio, reference, resumed runs, learning, settings."""
+"""Common behavior of stages: the first ratio, reference, resumed runs, learning."""
 
 import pytest
 import torch
 from bands import seeds
 from language_stages import (
-    PPO_SETTINGS,
     PREFERENCES,
     WORDS,
     WORLD,
@@ -16,12 +15,11 @@ from language_stages import (
     stage,
     weights_of,
 )
-from small_language import rough, same_run, widened
+from small_language import same_run
 
 from ppobook.language.online import IterativePPO, OnlineDPO
 from ppobook.language.rewards import LearnedReward
 from ppobook.language.run import load
-from ppobook.language.settings import VARIANTS
 from ppobook.language.training import train
 
 
@@ -35,30 +33,6 @@ def iterative_ppo(**given):
 
 
 # --- one update ----------------------------------------------------------------------------------------
-
-
-PADDED = {f"ppo {k}": (ppo, settings | {"value_coef": 0.7}) for k, settings in enumerate(PPO_SETTINGS)}
-PADDED |= {f"grpo {variant}": (grpo, {"variant": variant}) for variant in VARIANTS}
-
-
-@pytest.mark.parametrize("case", PADDED)
-def test_padding_changes_neither_loss_nor_gradient_nor_metrics(case):
-    kind, settings = PADDED[case]
-    made = kind(**settings)
-    experience, _ = made.make_experience(0)
-    assert not experience.completions.mask.all()
-    weights = list(rough(made.model, 30, 0.05).parameters())
-    if case.startswith("ppo"):
-        weights += rough(made.critic, 31, 0.05).parameters()
-    odd = widened(experience)
-    results = []
-    for batch in (experience, odd, odd.select(torch.arange(len(odd)))):
-        loss, metrics = made.loss(batch)
-        gradient = torch.autograd.grad(loss, weights, allow_unused=True)
-        results.append([loss, *metrics.values(), *(g for g in gradient if g is not None)])
-    for plain, *others in zip(*results, strict=True):
-        for other in others:
-            torch.testing.assert_close(other, plain, rtol=1e-9, atol=1e-12)
 
 
 @pytest.mark.parametrize("kind", [ppo, grpo])

@@ -218,36 +218,6 @@ def test_what_is_held_out_is_not_learned(n, wanted, held):
 
 # ------------------------------------------------------------------------ a reward or a loss that fails
 
-PROMPTS = [{"prompt": "tell fox barn :"}, {"prompt": "tell owl hill :"}]
-SAMPLED = {"tokenizer": WORLD.tokenizer, "max_new_tokens": 5, "batch_size": 8, "progress": False}
-
-
-def long(prompts, completions):
-    return [float(len(text)) for text in completions]
-
-
-class Fails:
-    """A reward that is not a number, once."""
-
-    __name__ = "long"
-
-    def __init__(self, at):
-        self.at, self.calls = at, 0
-
-    def __call__(self, prompts, completions):
-        self.calls += 1
-        rewards = long(prompts, completions)
-        return rewards if self.calls != self.at else [float("nan"), *rewards[1:]]
-
-
-def test_a_run_whose_reward_failed_goes_on_to_the_same_end(tmp_path):
-    given = SAMPLED | {"model": decoder(), "data": PROMPTS, "stage": "grpo", "group_size": 4}
-    whole = train(reward=long, updates=5, **given)
-    with pytest.raises(ValueError, match="got nan for completion 0") as failed:
-        train(reward=Fails(4), updates=5, out=tmp_path / "run", **given)
-    assert "go on with resume=" in failed.value.__notes__[0]
-    same_run(train(resume=tmp_path / "run", data=PROMPTS, reward=long, progress=False), whole)
-
 
 TWELVE = [{"prompt": "tell fox barn :", "chosen": "fox", "rejected": "barn"}] * 12
 

@@ -106,26 +106,6 @@ def test_gold_is_what_a_slow_reader_of_texts_says(world):
     assert len({*want}) > 20
 
 
-def test_what_stands_at_padding_changes_nothing():
-    texts = many_texts(WORLD, 100, seed=2)
-    batch = read(WORLD, texts)
-    want = WORLD.gold(batch)
-    wider, prompt_gap = (
-        torch.zeros(len(batch), 3, dtype=torch.bool),
-        batch.prompts.new_full((len(batch), 2), 0),
-    )
-    for filler in (0, 1, WORLD.tokenizer.ids["kind"], WORLD.tokenizer.ids["fox"], -100, 10**6):
-        changed = Completions(
-            torch.cat([prompt_gap + filler, batch.prompts], dim=1),
-            torch.cat([prompt_gap.bool(), batch.prompt_mask], dim=1),
-            torch.cat([batch.tokens.masked_fill(~batch.mask, filler), wider.long() + filler], dim=1),
-            torch.cat([batch.mask, wider], dim=1),
-            torch.zeros(len(batch), batch.mask.shape[1] + 3),
-            batch.ended,
-        )
-        assert torch.equal(WORLD.gold(changed), want)
-
-
 # ---------------------------------------------------------------------------------------------- the corpus
 
 
