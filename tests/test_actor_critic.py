@@ -2,11 +2,12 @@
 
 import math
 
+import gymnasium as gym
 import numpy as np
 import pytest
-import switches  # noqa: F401
 import torch
 from bands import seeds
+from gymnasium import spaces
 
 from ppobook import actor_critic, ppo, train, trpo
 from ppobook.envs import make_env
@@ -63,6 +64,30 @@ def test_kl_and_entropy_are_of_the_policy_after_the_update(kind):
 
 
 # ------------------------------------------------------------------------------------------------- a run
+
+
+class Switches(gym.Env):
+    """Two switches: a reward of 1 for each that is set as the observation says; over after ten steps."""
+
+    observation_space = spaces.Box(-1.0, 1.0, (2,))
+    action_space = spaces.MultiDiscrete([2, 3])
+
+    def _observation(self):
+        self.right = self.np_random.integers([2, 3])
+        return (self.right / [1, 2] * 2 - 1).astype(np.float32)
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        self.steps = 0
+        return self._observation(), {}
+
+    def step(self, action):
+        reward = float((action == self.right).sum())
+        self.steps += 1
+        return self._observation(), reward, self.steps >= 10, False, {}
+
+
+gym.register("tests/Switches-v0", Switches)
 
 
 @pytest.mark.learning

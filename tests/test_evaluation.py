@@ -31,13 +31,7 @@ class ShortOrLong(gym.Env):
         return np.zeros(1, np.float32), 1.0, self.left == 0, False, {}
 
 
-class Endless(ShortOrLong):
-    def step(self, action):
-        return np.zeros(1, np.float32), 1.0, False, False, {}
-
-
 gym.register("test_evaluation/ShortOrLong-v0", ShortOrLong)
-gym.register("test_evaluation/Endless-v0", Endless)
 
 
 def test_long_episodes_get_their_share():

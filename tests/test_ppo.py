@@ -4,7 +4,6 @@ import math
 
 import numpy as np
 import pytest
-import switches  # noqa: F401
 import torch
 
 from ppobook import load, train

@@ -1,4 +1,4 @@
-"""Rollouts against stepping each environment alone, and the ends of episodes in every order."""
+"""Rollouts against stepping each environment alone, in the plain and the fast form."""
 
 from functools import partial
 
@@ -6,7 +6,7 @@ import gymnasium as gym
 import numpy as np
 import pytest
 import torch
-from clocks import Clock, Script, clocks, same
+from clocks import Clock, clocks, same
 from gymnasium import spaces
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -106,41 +106,6 @@ def test_a_rollout_is_that_of_each_environment_alone(env_id, n, steps, limit, se
     np.testing.assert_allclose(rollout.episode_returns, [total for *_, total, _ in episodes], rtol=1e-9)
     assert rollout.episode_lengths.tolist() == [length for *_, length in episodes]
     torch.testing.assert_close(rollout.logp, policy.logp(rollout.observations, rollout.actions).detach())
-
-
-@settings(deadline=None, max_examples=150)
-@given(st.data())
-def test_ends_of_both_kinds_at_every_place(data):
-    """First step, last step, two environments at once, both flags set: in any order."""
-    n, steps = data.draw(st.integers(1, 3)), data.draw(st.integers(1, 5))
-    ends = st.sampled_from([(False, False), (True, False), (False, True), (True, True)])
-    scripts = data.draw(
-        st.lists(st.lists(ends, min_size=steps, max_size=steps), min_size=n, max_size=n), label="scripts"
-    )
-    envs = SameStepVectorEnv([lambda script=script: Script(script) for script in scripts])
-    rollout = Collector(envs, CategoricalPolicy(2, 2), seed=0).collect(steps)
-    flags = np.array(scripts)
-    np.testing.assert_array_equal(rollout.terminated, flags[..., 0])
-    np.testing.assert_array_equal(rollout.truncated, flags[..., 1])
-    over = flags.any(-1)
-    episode = np.concatenate([np.zeros((n, 1)), over.cumsum(1)], axis=1)
-    np.testing.assert_array_equal(rollout.observations[..., 0], episode[:, :-1])
-    np.testing.assert_array_equal(rollout.observations[..., 1], np.tile(np.arange(steps), (n, 1)))
-    np.testing.assert_array_equal(
-        rollout.last_observations, np.stack([episode[:, -1], np.full(n, steps)], axis=-1)
-    )
-    truncations = np.argwhere(flags[..., 1] & ~flags[..., 0])
-    assert rollout.final_observations.tolist() == [[episode[i, t], t + 1] for i, t in truncations]
-    rewards = rollout.rewards.double().numpy()
-    np.testing.assert_array_equal(rewards, np.arange(1, steps + 1) + 0.5 * rollout.actions.numpy())
-    returns, lengths = [], []
-    for t in range(steps):
-        for i in np.flatnonzero(over[:, t]):
-            begun = max([-1, *np.flatnonzero(over[i, :t])]) + 1
-            returns.append(rewards[i, begun : t + 1].sum())
-            lengths.append(t + 1 - begun)
-    assert rollout.episode_returns.tolist() == returns
-    assert rollout.episode_lengths.tolist() == lengths
 
 
 @pytest.mark.parametrize(

@@ -66,29 +66,6 @@ class Recorder(gym.Env):
         return np.zeros(2, np.float32), 0.0, False, False, {}
 
 
-class Script(gym.Env):
-    """Ends its episodes as a script says: one pair (terminated, truncated) per step."""
-
-    observation_space = spaces.Box(-1, np.inf, (2,))
-    action_space = spaces.Discrete(2)
-
-    def __init__(self, script):
-        self.script, self.step_number, self.episode = script, 0, -1
-
-    def observe(self):
-        return np.array([self.episode, self.step_number], np.float32)
-
-    def reset(self, *, seed=None, options=None):
-        super().reset(seed=seed)
-        self.episode += 1
-        return self.observe(), {"reset": self.episode}
-
-    def step(self, action):
-        ends = self.script[self.step_number % len(self.script)]
-        self.step_number += 1
-        return self.observe(), self.step_number + 0.5 * action, *ends, {"count": self.step_number}
-
-
 gym.register("rollouts/Clock-v0", Clock)
 gym.register("rollouts/Forgetful-v0", Forgetful)
 gym.register("rollouts/Recorder-v0", Recorder)

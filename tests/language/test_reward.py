@@ -233,18 +233,6 @@ def test_held_out_pairs_are_evaluated_after_the_update():
     assert looked.history["loss"].equals(blind.history["loss"])
 
 
-def test_going_on_with_a_reward_model():
-    reward_model = fit(lr=0.01).model
-    same = {"tokenizer": WORLD.tokenizer, "data": RECORDS, "lr": 1e-12, "warmup": 0, "updates": 1}
-    on = fit(reward_model, **same).model
-    for name, weight in reward_model.state_dict().items():
-        if name != "zero":
-            torch.testing.assert_close(on.state_dict()[name], weight, rtol=0, atol=1e-9)
-    assert on.zero != reward_model.zero  # of other completions
-    with pytest.raises(ValueError, match="pooling must be 'sum'"):
-        fit(reward_model, pooling="last", **same)
-
-
 # ------------------------------------------------------------------------------- how far it can be trusted
 
 

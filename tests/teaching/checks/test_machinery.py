@@ -28,15 +28,6 @@ def test_check_prints_or_raises(capsys: pytest.CaptureFixture[str]) -> None:
     assert not any("Traceback" in line for line in shown)
 
 
-def test_an_unknown_name_gets_the_nearest_ones() -> None:
-    with pytest.raises(
-        checks.UnknownCheck, match=r"no check named 'reward-togo'\. Did you mean 'reward-to-go'"
-    ):
-        check("reward-togo", lambda: 0)
-    with pytest.raises(checks.UnknownCheck, match=r"There are .*, softmax-score, score-mean"):
-        check("zzz", lambda: 0)
-
-
 def test_a_result_in_place_of_the_function_is_refused() -> None:
     with pytest.raises(checks.UnknownCheck, match=r"your function itself, and got a tensor of shape"):
         check("pg-loss", torch.zeros(3))  # type: ignore[arg-type]
