@@ -216,7 +216,7 @@ def test_what_is_held_out_is_not_learned(n, wanted, held):
         assert not torch.equal(kept.logp, train_eval_split(stored, wanted, seed=4)[1].logp)
 
 
-# ------------------------------------------------------------------------ a reward or a loss that fails
+# ------------------------------------------------------------------------- batches, and a loss that fails
 
 
 TWELVE = [{"prompt": "tell fox barn :", "chosen": "fox", "rejected": "barn"}] * 12
