@@ -96,20 +96,13 @@ ON_CARTPOLE = "train vanilla --env CartPole-v1"
     [
         ("trane", "Did you mean 'train'?"),
         ("train", "ppobook train needs ALGORITHM: vanilla, trpo, ppo, or MODULE:CLASS"),
-        ("train vanila --env CartPole-v1", "Did you mean 'vanilla'"),
         ("train vanilla", "ppobook train vanilla needs --env ID, as in --env CartPole-v1"),
-        ("train vanilla --env Cartpole-v1", "CartPole-v1"),
         (f"{ON_CARTPOLE} --totl_steps 5", "Did you mean --total-steps"),
         (f"{ON_CARTPOLE} --learning-rate 1", "Did you mean --lr? See ppobook train vanilla --help"),
-        (f"{ON_CARTPOLE} --gamma 1.5", "gamma must be a number in [0, 1], got 1.5"),
         (f"{ON_CARTPOLE} --lr abc", "--lr must be a number, got 'abc'"),
-        (f"{ON_CARTPOLE} --env-kwargs a=1", "must be a dict, as in {'slip': 0.1}, got 'a=1'"),
         (f"{ON_CARTPOLE} extra", "unexpected argument 'extra'"),
-        ("train mine.py:Mine --env CartPole-v1", "as in my_module:MyPPO for my_module.py"),
-        ("train --resume nowhere", "nowhere"),
         ("train vanilla --config nowhere.yml", "config must be a YAML file, got 'nowhere.yml'"),
         ("evaluate nowhere", "'nowhere' must be the folder of a run, got"),
-        ("evaluate", "RUN"),
     ],
 )
 def test_bad_input_gets_one_sentence_and_exit_code_2(line, sentence, capsys, monkeypatch, tmp_path):
@@ -117,18 +110,10 @@ def test_bad_input_gets_one_sentence_and_exit_code_2(line, sentence, capsys, mon
     assert sentence in refused(capsys, *line.split())
 
 
-@pytest.mark.parametrize(
-    ("text", "sentence"),
-    [
-        ("- 1\n- 2", "with lines such as 'lr: 0.001'"),
-        ("lrr: 0.1", "has 'lrr', which is not a setting of vanilla. Did you mean 'lr'?"),
-        ("env: my_worlds:World-v0", "has the env 'my_worlds:World-v0': a module that a file names is not"),
-    ],
-)
-def test_a_file_that_is_refused(tmp_path, capsys, text, sentence):
-    (tmp_path / "bad.yml").write_text(text)
-    env = [] if text.startswith("env") else ["--env", "CartPole-v1"]
-    assert sentence in refused(capsys, "train", "vanilla", "--config", str(tmp_path / "bad.yml"), *env)
+def test_a_file_does_not_name_code_to_import(tmp_path, capsys):
+    (tmp_path / "bad.yml").write_text("env: my_worlds:World-v0")
+    said = refused(capsys, "train", "vanilla", "--config", str(tmp_path / "bad.yml"))
+    assert "has the env 'my_worlds:World-v0': a module that a file names is not" in said
 
 
 OWN = """
@@ -179,11 +164,6 @@ def test_a_learner_and_a_world_from_the_current_folder(tmp_path):
     assert "4 updates" in ppobook("train", "own_things:Mine", *more)
     assert "4 updates" in ppobook("doctor", "run")  # reads no class
     assert "Mine" in ppobook("compare", "run", "--metric", "mine")
-
-
-def test_traceback_on_request():
-    with pytest.raises(OSError, match="nowhere"):
-        main(["--traceback", "evaluate", "nowhere"])
 
 
 LINES = [

@@ -1,4 +1,4 @@
-"""`make_env` and `SameStepVectorEnv`: seeds, spaces, infos, errors; the same episodes in either form."""
+"""`make_env` and `SameStepVectorEnv`: seeds, spaces, infos, errors."""
 
 import gymnasium as gym
 import numpy as np
@@ -6,8 +6,7 @@ import pytest
 from gymnasium import spaces
 from gymnasium.vector import AutoresetMode, SyncVectorEnv
 
-from ppobook.envs import SameStepVectorEnv, list_envs, make_env
-from ppobook.fast import classic_envs
+from ppobook.envs import list_envs, make_env
 
 BOX = spaces.Box(-1, 1, (2,))
 
@@ -40,10 +39,8 @@ def test_seeds_decide_and_are_not_shared():
     assert (first(None) != first(None)).any()
 
 
-@pytest.mark.parametrize("fast", [True, False])
-def test_same_numbers_as_gymnasiums_own_vector(fast):
-    ours = (classic_envs if fast else make_env)("CartPole-v1", 3, seed=0)
-    assert isinstance(ours, SameStepVectorEnv) is not fast
+def test_same_numbers_as_gymnasiums_own_vector():
+    ours = make_env("CartPole-v1", 3, seed=0)
     theirs = SyncVectorEnv([lambda: gym.make("CartPole-v1")] * 3, autoreset_mode=AutoresetMode.SAME_STEP)
     np.testing.assert_array_equal(ours.reset(seed=5)[0], theirs.reset(seed=5)[0])
     rng = np.random.default_rng(0)

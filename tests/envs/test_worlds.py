@@ -60,9 +60,3 @@ def test_registered_worlds_are_the_tabular_ones(env_id, mdp):
     assert np.mean(played) == pytest.approx(
         mdp.objective(probs), abs=4 * np.std(played) / np.sqrt(len(played))
     )
-
-
-@pytest.mark.parametrize("layout", [["SxG"], ["S.."], []])
-def test_a_layout_has_a_start_and_a_goal(layout):
-    with pytest.raises(ValueError, match="layout must consist of S, G, P"):
-        gridworld(layout)

@@ -51,16 +51,6 @@ def test_an_actor_takes_the_actions_of_sample(name):
     torch.testing.assert_close(found, again, rtol=1e-5, atol=1e-5)
 
 
-def test_an_actor_has_the_weights_of_when_it_was_made_and_leaves_torchs_global_state():
-    policy, before = CategoricalPolicy(4, 3, (8,)), torch.get_rng_state()
-    numpy_actor(policy, 5, 2, seeded())
-    assert torch.equal(torch.get_rng_state(), before)
-    with torch.no_grad():
-        policy.network.layers[-1].bias += torch.tensor([0.0, 1000, 0])
-    actor = numpy_actor(policy, 5, 2, seeded())
-    assert all((actor.sample(np.zeros((2, 4), np.float32))[0] == 1).all() for _ in range(5))
-
-
 def test_networks_of_ones_own_run_in_torch():
     class Timid(CategoricalPolicy):
         def logits(self, observations):

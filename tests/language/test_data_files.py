@@ -1,4 +1,4 @@
-"""Records in lists, files and datasets."""
+"""Records in lists, files and datasets, and errors that name the record."""
 
 import json
 import re
@@ -15,7 +15,7 @@ from data_cases import (
     said,
 )
 
-from ppobook.language.data import examples_of, prompts_of
+from ppobook.language.data import examples_of, pairs_of, prompts_of
 from ppobook.language.records import digest_of
 
 
@@ -81,3 +81,27 @@ def test_a_real_dataset(tmp_path):
     )
     t = PieceTokenizer(ends="<|end|>")
     assert answered(examples_of(chats, t), t) == ["It is blue.<|end|>", "It<|end|>"]
+
+
+def test_a_record_without_a_column_that_others_have(tmp_path):
+    whole = {"prompt": "the sky", "chosen": "is blue", "rejected": "is green"}
+    path = tmp_path / "data.jsonl"
+    path.write_text("\n\n".join(map(json.dumps, [whole, whole, whole | {"rejected": None}])))
+    with pytest.raises(ValueError, match=r"data.jsonl, line 5 must have .*, got"):
+        pairs_of(path, WORDS)
+
+
+@pytest.mark.parametrize(
+    ("content", "sentence"),
+    [
+        ('{"prompt": "the"}\n\n{"prompt": the}\n', ", line 3 must be a JSON object, got: Expecting value"),
+        ('{"prompt": "the"}\n["sky"]\n', ", line 2 must be a dict of columns, got ['sky']"),
+        ("\n \n", " must have at least one record"),
+        ('{"prompt": "the"}\n{"prompt": ""}\n', ", line 2: prompt must be a text"),
+    ],
+)
+def test_a_file_that_cannot_be_read(tmp_path, content, sentence):
+    path = tmp_path / "x.jsonl"
+    path.write_text(content)
+    with pytest.raises((ValueError, TypeError), match=re.escape(f"x.jsonl{sentence}")):
+        prompts_of(path, WORDS)

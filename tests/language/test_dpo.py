@@ -5,8 +5,7 @@ import math
 import pytest
 import torch
 from bands import seeds
-from language_stages import WORDS, WORLD, base, completions_of, token_log_probs
-from language_stages import decoder as any_decoder
+from language_stages import PREFERENCES, WORDS, WORLD, base, completions_of, decoder, token_log_probs
 from small_language import EVERY, Table, rough
 from three_tokens import ONE_WORD, POLICY, REFERENCE, of_table
 
@@ -18,28 +17,11 @@ from ppobook.language.stage import Task
 from ppobook.language.tokens import Pairs
 from ppobook.language.training import train
 
-# Prompts of one, two and four words, and what was said of another length on either side.
-PREFERENCES = [
-    {"prompt": prompt, "chosen": chosen, "rejected": rejected}
-    for prompt, chosen, rejected in (
-        ("tell fox barn :", "the fox sits by the barn .", "the owl"),
-        ("the owl", "sits .", "sits by the barn and the fox runs ."),
-        ("fox", "runs", "runs runs runs runs"),
-        ("tell owl hill :", "the kind owl runs by the hill .", "the grim fox sits ."),
-        ("the barn", "by the hill", "."),
-        ("tell fox hill :", "fox .", "the fox and the owl and the fox"),
-        (": :", "bright fox", "grim fox"),
-    )
-]
 LABELLED = [
     {"prompt": one["prompt"], "completion": one[side], "label": side == "chosen"}
     for one in PREFERENCES
     for side in ("chosen", "rejected")
 ]
-
-
-def decoder(seed=0, **sizes):
-    return any_decoder(seed=seed, **sizes)
 
 
 def stage(*, data=PREFERENCES, model=None, reference=None, tokenizer=WORDS, seed=3, **settings):
@@ -232,20 +214,6 @@ def test_the_optimum_on_all_preferences_is_the_regularised_one():
 
 
 # --- what it learns from -------------------------------------------------------------------------------
-
-
-def test_a_world_chooses_what_is_better():
-    for loss in ("dpo", "kto"):
-        made = stage(data=WORLD, loss=loss, pairs=20, noise=0.0)
-        if loss == "dpo":
-            won, lost = WORLD.gold(made.pairs.chosen), WORLD.gold(made.pairs.rejected)
-            assert len(made.pairs) == 20
-        else:
-            assert len(made.pairs) == 40
-            gold = WORLD.gold(made.pairs.chosen)
-            won, lost = gold[made.desirable], gold[~made.desirable]
-        assert bool((won >= lost).all())
-        assert (won > lost).sum() > 15
 
 
 def test_kto_takes_pairs_and_labels_alike():

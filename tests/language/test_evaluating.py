@@ -10,10 +10,11 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from language_stages import completions_of
 from torch import Tensor
 
 from ppobook.language.best_of_n import best_of_n_curve, best_of_n_kl, best_of_n_kl_exact
-from ppobook.language.evaluating import compare, distinct, evaluate, sequence_kl
+from ppobook.language.evaluating import distinct, evaluate, sequence_kl
 from ppobook.language.model import Decoder, DecoderConfig
 from ppobook.language.rewards import RewardModel
 from ppobook.language.tokens import Completions, completion_logits
@@ -35,30 +36,6 @@ def decoder(seed: int, vocab_size: int = 3, context: int = 8, scale: float = 20.
     return model
 
 
-def written(*rows: list[int], prompt: int = 2) -> Completions:
-    """Completions of one prompt, cut or ended (1)."""
-    width = max(map(len, rows))
-    tokens = torch.tensor([row + [0] * (width - len(row)) for row in rows])
-    mask = torch.tensor([[i < len(row) for i in range(width)] for row in rows])
-    return Completions(
-        torch.full((len(rows), 1), prompt),
-        torch.ones(len(rows), 1, dtype=torch.bool),
-        tokens,
-        mask,
-        torch.zeros(tokens.shape, dtype=torch.float64),
-        torch.tensor([row[-1] == 1 for row in rows]),
-    )
-
-
-def all_completions(length: int) -> Completions:
-    """Every completion of at most so many tokens out of 0, 1 (the end) and 2."""
-    rows = []
-    for n in range(1, length + 1):
-        for head in itertools.product((0, 2), repeat=n - 1):
-            rows += [[*head, last] for last in ((1,) if n < length else (0, 1, 2))]
-    return written(*rows)
-
-
 def logp(model: Decoder, completions: Completions) -> Tensor:
     logits = completion_logits(model, completions).log_softmax(-1)
     each = logits.gather(-1, completions.tokens[..., None]).squeeze(-1)
@@ -69,7 +46,12 @@ def logp(model: Decoder, completions: Completions) -> Tensor:
 
 
 def test_the_kl_of_steps_averages_to_the_kl_of_whole_completions() -> None:
-    mine, other, every = decoder(0), decoder(1), all_completions(4)
+    mine, other = decoder(0), decoder(1)
+    # Every completion of at most four tokens out of 0, 1 (the end) and 2.
+    heads = [list(head) for n in range(4) for head in itertools.product((0, 2), repeat=n)]
+    every = completions_of(
+        [[*head, last] for head in heads for last in ((1,) if len(head) < 3 else (0, 1, 2))]
+    )
     p, q = logp(mine, every).exp(), logp(other, every).exp()
     assert p.sum().item() == pytest.approx(1, abs=1e-9)
     whole = (p * (p / q).log()).sum().item()
@@ -79,7 +61,7 @@ def test_the_kl_of_steps_averages_to_the_kl_of_whole_completions() -> None:
 
 def test_the_kl_to_itself_is_zero_and_padding_has_none() -> None:
     model, other = decoder(0), decoder(1)
-    short, long = written([2, 1]), written([2, 1], [2, 2, 2, 2])
+    short, long = completions_of([[2, 1]]), completions_of([[2, 1], [2, 2, 2, 2]])
     assert sequence_kl(model, model, long).abs().max().item() < 1e-9
     torch.testing.assert_close(sequence_kl(model, other, short)[0], sequence_kl(model, other, long)[0])
 
@@ -173,26 +155,9 @@ def test_a_reward_function_judges_with_the_columns_of_the_data() -> None:
     assert found.numbers["reward"] == pytest.approx(206 / 5)
 
 
-def test_where_nobody_says_a_completion_is_as_long_as_has_room() -> None:
-    data = [{"prompt": "tell fox barn :"}, {"prompt": "the owl"}]
-    endless = decoder(0, WORLD.tokenizer.vocab_size, context=40)
-    with torch.no_grad():
-        endless.ln_f.weight.zero_()
-        endless.ln_f.bias.copy_(-100 * endless.wte.weight[1])  # it never ends
-    for readers, room in (({}, 36), ({"reference": decoder(1, WORLD.tokenizer.vocab_size, context=9)}, 5)):
-        found = evaluate(endless, data, n=2, tokenizer=WORLD.tokenizer, **readers)
-        assert found.numbers["length"] == room
-
-
-def test_policies_are_compared_on_the_same_draws() -> None:
-    model = decoder(0, WORLD.tokenizer.vocab_size, 32, scale=1.0).float()
-    table = compare({"one": model, "the same": model}, WORLD, n=8)
-    assert table.loc["one"].equals(table.loc["the same"].rename("one"))
-
-
 def test_distinct_counts_runs_of_tokens() -> None:
-    both = written([2, 0, 2, 0, 1], [2, 1])
+    both = completions_of([[2, 0, 2, 0, 1], [2, 1]])
     # Runs of two: 20 02 20 01 and 21; words: 2 0 2 0 1 2 1.
     assert distinct(both, 1) == pytest.approx(3 / 7)
     assert distinct(both, 2) == pytest.approx(4 / 5)
-    assert math.isnan(distinct(written([1]), 2))
+    assert math.isnan(distinct(completions_of([[1]]), 2))

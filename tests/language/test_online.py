@@ -5,7 +5,7 @@ import math
 
 import pytest
 import torch
-from language_stages import RECORDS, WORLD, base, completions_of, reward_model, rows_of, weights_of
+from language_stages import RECORDS, WORLD, completions_of, reward_model, rows_of, weights_of
 from language_stages import decoder as any_decoder
 from language_stages import stage as any_stage
 from language_stages import token_log_probs as slow_log_probs
@@ -17,7 +17,6 @@ from ppobook.language import online as module
 from ppobook.language.data import Batches
 from ppobook.language.generation import generate
 from ppobook.language.rewards import LearnedReward
-from ppobook.language.training import train
 from ppobook.run.machine import stream
 
 
@@ -323,21 +322,3 @@ def test_what_ratios_are_to():
         with torch.no_grad():
             ref = flat([slow_log_probs(made.reference, *one, temperature) for one in rows_of(c)])
         assert row["kl_reference"] == pytest.approx((late - ref).sum().item() / len(c), rel=1e-9)
-
-
-def test_without_a_lag_it_is_grpo():
-    given = {"reward": "gold", "batch_size": 16, "updates": 3, "seed": 2, "progress": False}
-    plain = train("grpo", base(), **given)
-
-    class Mine(module.LaggedGRPO):
-        """May have settings that have no effect without a lag."""
-
-    for settings in ({}, {"corrected": False}, {"corrected": False, "max_weight": 2.0}):
-        run = train(Mine, base(), lag=0, **given, **settings)
-        columns = [name for name in plain.history if not name.startswith("seconds")]
-        close = {"rtol": 1e-4, "atol": 1e-5} if settings else {"rtol": 0, "atol": 0}
-        for name in columns:
-            torch.testing.assert_close(
-                torch.tensor(run.history[name]), torch.tensor(plain.history[name]), **close, equal_nan=True
-            )
-        assert run.history["lag_kl"].abs().max() < 1e-6

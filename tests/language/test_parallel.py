@@ -18,11 +18,9 @@ from small_stages import WORLD, decoder
 from torch import multiprocessing
 
 from ppobook.language import parallel
-from ppobook.language.generation import generate
 from ppobook.language.model import Decoder
 from ppobook.language.rewards import RewardModel
 from ppobook.language.run import load
-from ppobook.language.stage import Stage
 from ppobook.language.training import train
 from ppobook.language.world import World
 from ppobook.run.interrupts import Interrupted
@@ -124,46 +122,7 @@ def test_no_more_rows_than_asked_for_go_through_a_model(monkeypatch, case):
     assert max(seen) == (4 if case in ("reward", "dpo", "online_dpo", "iterative_ppo") else 2)  # pairs
 
 
-def test_rows_of_a_batch_are_written_with_numbers_of_their_own():
-    prompts, mask = (x.repeat(6, 1) for x in WORLD.prompt_tokens())
-    numbers = torch.rand(len(prompts), 12, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
-    model = double()
-    whole = generate(model, prompts, mask, 12, generator=torch.Generator().manual_seed(0))
-    assert len(set(whole.lengths.tolist())) > 2
-    for at_once in (None, 1, 3):
-        again = generate(model, prompts, mask, 12, numbers=numbers, at_once=at_once)
-        assert torch.equal(again.tokens.masked_fill(~again.mask, 0), whole.tokens.masked_fill(~whole.mask, 0))
-        torch.testing.assert_close(again.logp, whole.logp)
-    some = generate(model, prompts[1:3], mask[1:3], 12, numbers=numbers[1:3])
-    assert some.texts(WORLD.tokenizer) == whole.select([1, 2]).texts(WORLD.tokenizer)
-
-
-def test_shares_are_all_rows_in_order(monkeypatch):
-    for processes in (1, 2, 3, 5):
-        monkeypatch.setattr(parallel, "world_size", lambda n=processes: n)
-        for n, together in ((1, 1), (7, 1), (12, 3), (4, 4), (10, 4)):
-            shares = []
-            for rank in range(processes):
-                monkeypatch.setattr(parallel, "rank", lambda k=rank: k)
-                shares.append(parallel.share(n, together))
-            assert torch.cat(shares).tolist() == list(range(n))
-            sizes = [-(-len(one) // together) for one in shares]
-            assert max(sizes) - min(sizes) <= 1
-            assert all(len(one) == 0 or int(one[0]) % together == 0 for one in shares)
-
-
 # ------------------------------------------------------------------------------------------ two processes
-
-
-def as_if_alone(self, rows, select, loss=None):
-    """The mistake of weighing by one's own rows, and averaging: each process takes its mean for the mean."""
-    mine = rows[parallel.share(len(rows))]
-    self.optimizer.zero_grad()
-    if len(mine):
-        some = select(mine)
-        ((loss or self.loss)(some, self.forward(some))[0] / parallel.world_size()).backward()
-    parallel.sum_gradients(self._trained())
-    return {"loss": 0.0, "grad_norm": self.optimizer_step()}
 
 
 def angry(prompts, completions):
@@ -213,17 +172,12 @@ def work(rank, port, folder):
         except (ValueError, RuntimeError) as error:
             sentence = str(error)
             found["angry"] = parallel.gather(lambda: [sentence])
-        kept, Stage.learn = Stage.learn, as_if_alone
-        for case in PLANTED:
-            found[f"planted, {case}"] = outcome(fit(case))
-        Stage.learn = kept
     except BaseException:
         found["failed"] = traceback.format_exc()
     torch.save(found, folder / f"found-{rank}.pt")
 
 
 RESUMED = ("ppo", "dapo", "reward")
-PLANTED = ("sft", "grpo", "kto")
 
 
 @pytest.fixture(scope="module")
@@ -257,15 +211,6 @@ def one():
 @pytest.mark.parametrize("case", CASES)
 def test_two_processes_take_the_steps_of_one(two, one, case):
     alike(two[case], one(case))
-
-
-@pytest.mark.parametrize("case", PLANTED)
-def test_a_mean_of_means_would_be_noticed(two, one, case):
-    apart = [
-        (a - b).abs().max().item()
-        for a, b in zip(two[f"planted, {case}"]["weights"], one(case)["weights"], strict=True)
-    ]
-    assert max(apart) > 1e-6
 
 
 def test_parts_and_processes_at_once(two, one):

@@ -37,9 +37,6 @@ def test_a_text_comes_back_from_its_ids():
     assert len({*itertools.chain(*map(tokenizer.encode, tokenizer.words))}) == 9
 
 
-# --- padding -------------------------------------------------------------------------------------------
-
-
 # --- completions ---------------------------------------------------------------------------------------
 
 
@@ -214,17 +211,6 @@ def test_logp_and_entropy_written_out(temperature, dtype, tolerance):
         assert logp[b, t].item() == pytest.approx(math.log(p[tokens[b, t]]), rel=tolerance, abs=tolerance)
         exact = -math.fsum(x * math.log(x) for x in p)
         assert entropy[b, t].item() == pytest.approx(exact, rel=tolerance, abs=tolerance)
-
-
-def test_a_token_that_is_never_sampled_adds_nothing_to_the_entropy():
-    logits, _ = some_logits()
-    impossible = torch.full((*logits.shape[:-1], 1), -math.inf, dtype=logits.dtype)
-    masked = torch.cat([logits, impossible], dim=-1).requires_grad_()
-    entropy = token_entropy(masked)
-    torch.testing.assert_close(entropy, token_entropy(logits))
-    entropy.sum().backward()
-    assert torch.isfinite(masked.grad).all()
-    assert not masked.grad[..., -1].any()
 
 
 def test_what_is_masked_is_not_read():

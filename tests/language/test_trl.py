@@ -19,6 +19,7 @@ from small_trl import (
     as_theirs,
     close,
     from_theirs,
+    logp_of,
     net_of,
     opened,
     our_gradients,
@@ -97,6 +98,15 @@ def our_sampler(room, kind, name, **settings):
     return stage_of(room, kind, name, net=net_of(), data=data, reward_model=reward_model, **given)
 
 
+def their_samples(theirs, ours):
+    """A batch that TRL has sampled and judged; and its completions, with log-probabilities of ours."""
+    with torch.random.fork_rng():
+        torch.manual_seed(5)
+        batch = theirs._generate_and_score_completions([{"prompt": p} for p in PROMPTS for _ in range(4)])
+    blank = from_theirs(batch, torch.zeros(batch["completion_mask"].shape))
+    return batch, from_theirs(batch, logp_of(ours.model, blank, TEMPERATURE))
+
+
 @pytest.mark.parametrize("case", GRPOS)
 def test_grpo_and_its_variants(trl, reference_folder, tmp_path, case):
     settings, config = GRPOS[case]
@@ -123,9 +133,7 @@ def test_grpo_and_its_variants(trl, reference_folder, tmp_path, case):
     if "cispo" in case:
         assert said["cispo_clip_ratio"] > 0
     if "kl" in said and "times the ratio" not in case:
-        d = (
-            token_logp(completion_logits(ours.model, completions), completions.tokens, TEMPERATURE) - ref_logp
-        )[completions.mask].detach()
+        d = (logp_of(ours.model, completions, TEMPERATURE) - ref_logp)[completions.mask]
         close(((-d).exp() - 1 + d).mean(), said["kl"])
 
 
@@ -161,22 +169,9 @@ def test_a_whole_update_of_grpo_from_the_texts_on(trl, reference_folder, tmp_pat
     config = {"loss_type": "grpo", "beta": 0.3, "scale_rewards": scale, "num_iterations": 2}
     theirs = their_sampler(trl, "GRPO", reference_folder, tmp_path, **config)
     ours = our_sampler(grpo, "GRPO", "grpo", group_size=4, kl_coef=0.3, scale=scale)
-    with torch.random.fork_rng():
-        torch.manual_seed(5)
-        batch = theirs._generate_and_score_completions(
-            [{"prompt": prompt} for prompt in PROMPTS for _ in range(4)]
-        )
-    completions = from_theirs(batch, torch.zeros(batch["completion_mask"].shape))
+    batch, completions = their_samples(theirs, ours)
     assert 0 < completions.ended.sum() < 12
-    with torch.no_grad():
-        old = token_logp(
-            completion_logits(ours.model, completions),
-            completions.tokens,
-            TEMPERATURE,
-            mask=completions.mask,
-        )
-    close(old, batch["old_per_token_logps"])
-    completions = from_theirs(batch, old)
+    close(completions.logp, batch["old_per_token_logps"])
     ref_logp = ours.reference_logp(completions)
     close(ref_logp, batch["ref_per_token_logps"])
 
@@ -246,17 +241,8 @@ def test_rloo_from_the_texts_on(trl, reference_folder, tmp_path):
     """
     theirs = their_sampler(trl, "RLOO", reference_folder, tmp_path, beta=0.3)
     ours = our_sampler(grpo, "GRPO", "grpo", group_size=4, variant="rloo", kl_coef=0.3)
-    with torch.random.fork_rng():
-        torch.manual_seed(5)
-        batch = theirs._generate_and_score_completions(
-            [{"prompt": prompt} for prompt in PROMPTS for _ in range(4)]
-        )
-    completions = from_theirs(batch, torch.zeros(batch["completion_mask"].shape))
-    with torch.no_grad():
-        logits = completion_logits(ours.model, completions)
-        old = token_logp(logits, completions.tokens, TEMPERATURE, mask=completions.mask)
-    completions = from_theirs(batch, old)
-    close(old.sum(dim=1), batch["old_logps"])
+    batch, completions = their_samples(theirs, ours)
+    close(completions.logp.sum(dim=1), batch["old_logps"])
     ref_logp = ours.reference_logp(completions)
     advantages = ours.advantages(completions, ours.score(completions, {}), ref_logp)
     close(advantages, batch["advantages"][:, None] * completions.mask)
@@ -366,7 +352,7 @@ def test_gpt2_is_read_from_its_first_token_and_by_trl_from_the_padding(trl, tmp_
     ours = opened(net_of(0, "gpt2"))
     completions = random_completions()
     with torch.no_grad():
-        mine = token_logp(completion_logits(ours, completions), completions.tokens, mask=completions.mask)
+        mine = logp_of(ours, completions)
         said, *_ = theirs._get_per_token_logps_and_entropies(
             theirs.model,
             completions.inputs,

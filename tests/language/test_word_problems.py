@@ -31,13 +31,6 @@ def test_slips_are_in_solutions_and_not_in_answers():
     assert sum(answer_is_right([], texts, answers)) / 400 == pytest.approx(0.7, abs=0.08)
 
 
-def test_a_conversation_asks_for_the_form():
-    (row,) = word_problems(1, chat=True)
-    assert row["prompt"][0]["role"] == "user"
-    assert "####" in row["prompt"][0]["content"]
-    assert row["completion"][0]["content"].endswith(f"#### {row['answer']}")
-
-
 @pytest.mark.parametrize(
     ("text", "number"),
     [

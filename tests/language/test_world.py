@@ -1,6 +1,5 @@
 """The tiny world: its corpus, grammar, gold and preferences, each against another way to say it."""
 
-import itertools
 import json
 import math
 import random
@@ -10,7 +9,7 @@ import numpy as np
 import pytest
 import torch
 
-from ppobook.language.tokens import Completions, right_pad
+from ppobook.language.tokens import Completions
 from ppobook.language.world import ADJECTIVE, CLAUSES, ON_TOPIC, SECOND_ADJECTIVE, World
 
 WORLD = World()
@@ -21,14 +20,6 @@ ASKED = "tell fox barn :"
 def read(world, texts):
     """Completions from (prompt, text) pairs."""
     return Completions.join([world.read(prompt, text) for prompt, text in texts])
-
-
-def gold(text, prompt=ASKED, world=WORLD):
-    return world.gold(world.read(prompt, text)).item()
-
-
-def parts(text, prompt=ASKED, world=WORLD):
-    return {name: part.item() for name, part in world.gold_parts(world.read(prompt, text)).items()}
 
 
 # ------------------------------------------- gold, from texts, by regular expressions and no automaton
@@ -115,56 +106,6 @@ def test_gold_is_what_a_slow_reader_of_texts_says(world):
     assert len({*want}) > 20
 
 
-def test_all_short_sequences_agree_with_the_parser():
-    """Every sequence of up to five kinds of words: nothing that sampling could have missed."""
-    sample = ["the", "by", "and", ".", "fox", "barn", "sits", "kind", "grim", ":"]
-    texts = []
-    for length in range(1, 5):
-        texts += [" ".join(words) for words in itertools.product(sample, repeat=length)]
-    tokens, mask = right_pad([WORLD.tokenizer.encode(text) for text in texts], WORLD.tokenizer.pad)
-    prompts, prompt_mask = WORLD.prompt_tokens([ASKED] * len(texts))
-    ended = torch.zeros(len(texts), dtype=torch.bool)
-    batch = Completions(prompts, prompt_mask, tokens, mask, torch.zeros(tokens.shape), ended)
-    errors = WORLD.gold_parts(batch)["errors"].tolist()
-    assert errors == [slow_errors(text.split(), WORLD) for text in texts]
-
-
-@pytest.mark.parametrize(
-    ("text", "want"),
-    [
-        ("the kind kind kind fox sits by the barn . <eos>", 4.0),
-        ("the kind kind kind kind kind fox sits by the barn . <eos>", 1 + 3 - 1.0),
-        ("the grim fox sits by the cruel barn . <eos>", 1 - 2.0),
-        ("the fox sits by the hill . <eos>", 0.5 - 0.25),
-        ("the fox sits by the barn and the fox sits by the barn . <eos>", 1.0),  # said twice, paid once
-        ("the fox sits by the barn .", 0.5),  # no end
-        ("fox fox fox fox fox fox <eos>", 0.5 - 1.5),  # errors cost no more than three
-    ],
-)
-def test_gold_by_hand(text, want):
-    assert gold(text) == pytest.approx(want)
-
-
-def test_what_stands_at_padding_changes_nothing():
-    texts = many_texts(WORLD, 100, seed=2)
-    batch = read(WORLD, texts)
-    want = WORLD.gold(batch)
-    wider, prompt_gap = (
-        torch.zeros(len(batch), 3, dtype=torch.bool),
-        batch.prompts.new_full((len(batch), 2), 0),
-    )
-    for filler in (0, 1, WORLD.tokenizer.ids["kind"], WORLD.tokenizer.ids["fox"], -100, 10**6):
-        changed = Completions(
-            torch.cat([prompt_gap + filler, batch.prompts], dim=1),
-            torch.cat([prompt_gap.bool(), batch.prompt_mask], dim=1),
-            torch.cat([batch.tokens.masked_fill(~batch.mask, filler), wider.long() + filler], dim=1),
-            torch.cat([batch.mask, wider], dim=1),
-            torch.zeros(len(batch), batch.mask.shape[1] + 3),
-            batch.ended,
-        )
-        assert torch.equal(WORLD.gold(changed), want)
-
-
 # ---------------------------------------------------------------------------------------------- the corpus
 
 
@@ -224,12 +165,6 @@ def test_all_that_is_in_the_corpus_is_right():
         assert batch.tokens.shape[1] <= world.max_new_tokens
 
 
-def test_a_corpus_is_decided_by_its_seed_and_nothing_else():
-    first = World().corpus(50, seed=7)
-    assert World().corpus(50, seed=7) == first
-    assert World().corpus(50, seed=8) != first
-
-
 # ----------------------------------------------------------------------------------------------- preferences
 
 
@@ -268,24 +203,6 @@ def test_without_noise_the_better_one_is_chosen_and_of_equals_either():
     a, b = both(FAIR, FAIR, 2000)
     a.logp.fill_(-1.0)
     assert near(int((WORLD.prefer(a, b, noise=0).chosen.logp[:, 0] == -1).sum()), 2000, 0.5)
-
-
-def test_a_pair_is_made_of_what_was_compared():
-    texts = many_texts(WORLD, 80, seed=6)
-    others = [
-        (prompt, text) for (prompt, _), (_, text) in zip(texts, many_texts(WORLD, 80, seed=9), strict=True)
-    ]
-    pairs = WORLD.prefer(read(WORLD, texts), read(WORLD, others), seed=1)
-    assert len(pairs) == 80
-    written = zip(
-        pairs.chosen.prompt_texts(WORLD.tokenizer),
-        pairs.chosen.texts(WORLD.tokenizer, eos=True),
-        pairs.rejected.texts(WORLD.tokenizer, eos=True),
-        strict=True,
-    )
-    for (prompt, one), (_, other), (asked, chosen, rejected) in zip(texts, others, written, strict=True):
-        assert asked == prompt
-        assert sorted([chosen, rejected]) == sorted([one, other])
 
 
 # ----------------------------------------------------------------------------------------------------- sizes

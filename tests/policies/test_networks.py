@@ -5,27 +5,17 @@ import math
 import pytest
 import torch
 from gymnasium import spaces
-from some_policies import Own, seeded, some_norm, vectors
+from some_policies import seeded, some_norm, vectors
 
 from ppobook.policies import (
     ACTIVATIONS,
     MLP,
     CategoricalPolicy,
     GaussianPolicy,
-    MultiCategoricalPolicy,
-    RunningNorm,
     ValueFunction,
     actor_critic_for,
-    orthogonal_linear,
     together,
 )
-
-
-@pytest.mark.parametrize(("n_in", "n_out"), [(4, 64), (64, 64), (64, 2)])
-def test_initial_weights_are_orthogonal(n_in, n_out):
-    weight = orthogonal_linear(n_in, n_out, 1.5, seeded()).weight.detach().double()
-    gram = weight @ weight.T if n_out <= n_in else weight.T @ weight
-    torch.testing.assert_close(gram, 1.5**2 * torch.eye(min(n_in, n_out)).double(), rtol=0, atol=1e-5)
 
 
 def test_mlp_layers_and_their_gains():
@@ -62,23 +52,6 @@ def test_seeds_reproduce_weights_and_leave_torchs_global_state():
         shared = seeded(1)
         assert torch.equal(weights(make(shared)), first)
         assert not torch.equal(weights(make(shared)), first)
-
-
-def test_own_networks_are_used_and_learned():
-    for make in (
-        lambda own: CategoricalPolicy(4, 3, network=own),
-        lambda own: GaussianPolicy(4, 3, network=own, normalizer=RunningNorm((4,))),
-        lambda own: MultiCategoricalPolicy(4, (2, 1), network=own),
-    ):
-        own = Own(3)
-        policy = make(own)
-        assert policy.network is own
-        torch.testing.assert_close(policy.outputs(vectors((2, 3))), own(vectors((2, 3))))
-        policy.entropy(vectors((5,))).sum().backward()
-        actions, _ = policy.sample(vectors((5,)), seeded())
-        policy.logp(vectors((5,)), actions).sum().backward()
-        assert all(p.grad is not None for p in own.parameters())
-    assert ValueFunction(4, network=Own(1))(vectors((2, 3))).shape == (2, 3)
 
 
 class Counted(torch.nn.Tanh):

@@ -3,6 +3,7 @@
 import json
 import pickle
 import shutil
+import zipfile
 
 import numpy as np
 import pandas as pd
@@ -10,7 +11,6 @@ import pytest
 import torch
 from engines import CONTROL, ENGINES
 from small_language import timeless
-from spoiling import spoil
 
 from ppobook.run.folder import RunFolder, checkpoints, locked
 
@@ -130,6 +130,18 @@ def test_one_process_at_a_time_trains_in_a_folder(engine, folder):
 # -------------------------------------------------------------------------------------------- damaged runs
 
 
+def spoil(path):
+    """Turn a byte of the largest entry of an archive round, behind the archive's back."""
+    with zipfile.ZipFile(path) as archive:
+        entry = max(archive.infolist(), key=lambda one: one.file_size)
+    content = bytearray(path.read_bytes())
+    # Behind the entry's own header, which is its name and padding and well below this.
+    content[entry.header_offset + 128 + entry.file_size // 2] ^= 0x41
+    path.write_bytes(content)
+    with zipfile.ZipFile(path) as archive:
+        assert archive.testzip() == entry.filename
+
+
 def state_of(folder):
     path = folder / "checkpoint-000007" / "state.pt"
     return path, torch.load(path, weights_only=True)
@@ -199,7 +211,6 @@ BAD_ARGUMENTS = [
     ({"seed": -1}, "seed must be an integer of at least 0, got -1"),
     ({"device": "abacus"}, "device must be 'cpu' or an accelerator that torch can use, got 'abacus'"),
     ({"tensorboard": True, "out": None}, "out must be a folder for the events of tensorboard=True, got None"),
-    ({"learning_rate": 0.1}, "has no setting 'learning_rate'. Did you mean 'lr'?"),
     ({"lr": 0}, "lr must be a number above 0"),
 ]
 
@@ -218,7 +229,6 @@ RESUMED_WITH = [
         "out must be left out with resume, whose folder the run stays in, got 'elsewhere'",
     ),
     ({"updates": 3}, "(updates must be at least 7, as many as are done, got 3|updates must be left out)"),
-    ({"total_steps": 64}, "total_steps must be (at least 224, as many as are done, got 64|left out)"),
     ({"algorithm": "ppo"}, "algorithm must be '?(vanilla'|left out)"),
 ]
 

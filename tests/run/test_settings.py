@@ -32,13 +32,9 @@ def test_other_libraries_names_in_python():
     """Names of arguments too."""
     cases = {
         (train, "ppo", "total_timesteps"): "Did you mean 'total_steps'?",
-        (train, "ppo", "verbose"): "Did you mean 'progress'?",
         (train, "ppo", "batch_size"): "Did you mean 'num_minibatches'? num_minibatches is a count: num_envs",
         (train_language, "dpo", "ref_model"): "Did you mean 'reference'?",
-        (train_language, "grpo", "max_length"): "Did you mean 'max_new_tokens'?",
-        (train_language, "sft", "train_dataset"): "Did you mean 'data'?",
         (train, "ppo", "zzz"): "ppobook.settings.PPOSettings has them all",
-        (train, "ppo", "Lr"): "Did you mean 'lr'?",
         (train, "ppo", "entropy_coeff"): "Did you mean 'entropy_coef'",
     }
     for (fit, name, given), sentence in cases.items():

@@ -16,11 +16,6 @@ def book() -> contents.Book:
     return contents.read_book(ROOT)
 
 
-def test_the_number_of_a_file() -> None:
-    assert contents.number_of("chapters/10_online_loops") == 10
-    assert contents.number_of("03_the_clipped_surrogate.ipynb") == 3
-
-
 def test_each_file_is_there(book: contents.Book) -> None:
     chapters = list(book.chapters.values())
     assert [chapter.number for chapter in chapters] == list(range(11))

@@ -41,18 +41,6 @@ def of(*said):
     return lay_out(BOOK, found(*said), "work/file")
 
 
-def test_nothing_yet():
-    empty = of()
-    assert [(row.right, row.tasks, row.exercises, row.reading) for row in empty.rows] == [
-        (0, 0, 0, 5.0),
-        (0, 3, 30, 30.0),
-        (0, 1, 20, 40.0),
-    ]
-    assert empty.minutes == 125
-    assert [(task.exercise.label, why) for task, why in empty.next] == [("a", "next on the path")]
-    assert "Mistakes" not in str(empty)
-
-
 def test_an_exercise_is_right_when_all_of_its_checks_are_and_stays_so():
     some = of("a right", "a mistake later", "d right")
     assert [row.right for row in some.rows] == [0, 1, 0]
@@ -197,11 +185,3 @@ def test_the_folder_remembers_the_path_until_it_is_left_or_cleared(work, capsys)
     assert "Path:" not in said()
     assert "drill and path" in said("--clear")
     assert "Path:" not in said()
-
-
-def test_a_wrong_path_is_answered_with_the_names_and_is_not_remembered(work, capsys):
-    assert main(["progress", "--path", "fifteen-hour"]) == 2
-    said = capsys.readouterr().err
-    assert all(name in said for name in paths.names())
-    assert "Did you mean 'fifteen-hours'?" in said
-    assert not (work / progress.FILE).exists()

@@ -13,7 +13,6 @@ from token_texts import token_figure
 
 from ppobook.teaching import figures
 from ppobook.teaching.figures import best_baseline, clip_sample, simplex_step, single_pull
-from ppobook.teaching.figures._simplex import _ball, _box
 
 PROBS, REWARDS = np.array([0.2, 0.3, 0.5]), np.array([11.0, 10.0, 9.0])
 
@@ -80,13 +79,6 @@ def test_the_knee_has_no_single_slope_and_belongs_to_the_box(ratio, a):
     assert around == pytest.approx([a, 0.0] if a > 0 else [0.0, a], abs=1e-9)
 
 
-def test_state_of_e1_is_what_the_library_computed():
-    state = figures.clip_explorer(1.5, -2.0, 0.1).state
-    assert (state["ratio"], state["advantage"], state["clip_eps"]) == (1.5, -2.0, 0.1)
-    assert state["sample"] == pytest.approx(clip_sample(1.5, -2.0, 0.1)._asdict())
-    assert figures.clip_explorer(1.2).state["sample"]["slope"] is None
-
-
 # The mathematics of E8
 
 THIRD = (1 / 3, 1 / 3, 1 / 3)
@@ -110,15 +102,6 @@ def surrogate_slope(old, a, logits, eps=np.inf, step=1e-6):
         return old @ np.minimum(ratios * a, np.clip(ratios, 1 - eps, 1 + eps) * a)
 
     return np.array([(value(logits + step * e) - value(logits - step * e)) / (2 * step) for e in np.eye(3)])
-
-
-def test_the_three_action_problem_worked_by_hand():
-    np.testing.assert_allclose(simplex_step("natural").ratios, [1.996, 0.734, 0.270], atol=5e-4)
-    small, large = simplex_step("ppo_small"), simplex_step("ppo_large")
-    np.testing.assert_allclose(small.ratios, [1.2145, 0.986, 0.800], atol=5e-4)
-    assert small.stopped
-    assert large.ratios[0] > small.ratios[0] > 1.2
-    assert (large.steps, large.stopped) == (1, True)
 
 
 @pytest.mark.parametrize(("old", "a"), STARTS)
@@ -176,34 +159,12 @@ def test_state_of_e8_is_what_the_library_computed():
     assert len(own["presets"]) == len(state["presets"]) + 1
 
 
-@pytest.mark.parametrize("eps", [0.1, 0.5])
-def test_ball_and_box_of_the_still(eps):
-    old = np.array([0.2, 0.5, 0.3])
-    for point in _ball(old, 0.02):
-        assert np.dot(old, np.log(old / point)) == pytest.approx(0.02, abs=1e-9)
-        assert point.sum() == pytest.approx(1)
-    corners = _box(old, eps)
-    away = np.abs(corners / old - 1)
-    assert (away < eps + 1e-9).all()
-    np.testing.assert_allclose(corners.sum(axis=1), 1)
-    # A corner lies on two of the lines, so at least two ratios are at an end of the box.
-    assert ((away > eps - 1e-9).sum(axis=1) >= 2).all()
-
-
 # The film
 
 
 def a_game(pushes, x=0.0, angle=0.0):
     """Observations of a game in which cart and pole go evenly from the middle to where it ends."""
     return np.linspace([0.0, 0.0, 0.0, 0.0], [x, 0.0, angle, 0.0], pushes + 1)
-
-
-def test_the_film_says_how_each_game_ends():
-    figure = figures.film({"a": a_game(20, angle=-0.25), "b": a_game(90, x=2.5), "c": a_game(500)})
-    assert "a: the pole falls at push 20. b: the cart leaves the rail at push 90." in figure.alt
-    assert figure.alt.endswith("c: the pole still stands at push 500.")
-    shown = figure.state["games"]
-    assert [len(game["x"]) for game in shown] == [len(game["angle"]) for game in shown] == [21, 91, 501]
 
 
 # The film of line drawings
@@ -215,14 +176,6 @@ def a_drawn_film():
     pictures = {"before": [LINE, LINE], "after": [LINE] * 20}
     ground = [[0.0, 0.0, 4.0, 0.0]]
     return figures.drawn_film(pictures, ground=ground, alt="A film of a line.", ends={"after": "9 points"})
-
-
-def test_the_drawn_film_holds_every_picture_and_what_is_said_at_the_end():
-    state = a_drawn_film().state
-    said = [(one["name"], one["end"], len(one["pictures"])) for one in state["episodes"]]
-    assert said == [("before", "", 2), ("after", "9 points", 20)]
-    assert state["episodes"][1]["pictures"][0] == LINE
-    assert state["frame"] == [0.0, 0.0, 4.0, 2.0]
 
 
 # The mould

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import math
 
 import pytest
 import torch
 
 from ppobook.preferences import dpo_loss
-from ppobook.teaching import figures
 from ppobook.teaching.figures import pair_moved
 
 REF, KIND = (0.40, 0.30, 0.18, 0.08, 0.03, 0.01), (0.0, 1.0, 2.0, 3.0, 4.0, 5.0)
@@ -35,12 +33,3 @@ def test_descending_dpo_s_loss_leads_there(shared, pair):
     assert found.chosen - found.rejected == pytest.approx(h)
     assert found.weight == pytest.approx(0.3 * (1 - found.choice))
     assert found.choice == pytest.approx(1 / (1 + math.exp(-0.3 * h)))
-
-
-def test_the_numbers_on_display_are_in_the_state():
-    figure = figures.dpo_pair(h=4.0)
-    found = pair_moved(REF, KIND, (1, 0), 4.0)
-    assert figure.state["moved"]["chosen"] == found.chosen
-    assert figure.state["moved"]["weight"] == found.weight
-    assert figure.state["moved"]["elsewhere"] == pytest.approx(found.probs[2:].sum())
-    assert len(json.dumps(figure.state)) < 3_000

@@ -72,13 +72,6 @@ def test_state_of_e7_is_what_the_library_computed(collapse):
     assert len(json.dumps(state, indent=1)) < 25_000
 
 
-def test_each_policy_has_pulls_of_its_own():
-    runs = entropy_runs(0.1, updates=6, seeds=3)
-    np.testing.assert_allclose(runs[0], 0.25)
-    assert (np.abs(runs[-1, 0] - runs[-1, 1]) > 0.01).any()
-    np.testing.assert_allclose(entropy_runs(0.1, updates=6, seeds=2), runs[:, :2], atol=1e-12)
-
-
 def test_the_first_update_by_hand():
     """Four steps along the gradient of the clipped surrogate and the entropy, written out."""
     generator = np.random.default_rng([0, 0])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 
 import pytest
@@ -10,9 +9,6 @@ import pytest
 from ppobook.teaching import contents, paths, plans
 
 ROOT = Path(__file__).resolve().parents[2]
-sys.path.append(str(ROOT / "tools"))
-
-import site_paths  # noqa: E402
 
 
 @pytest.fixture(scope="module")
@@ -40,25 +36,6 @@ def test_the_whole_book_is_the_whole_book(book, found) -> None:
     assert [n for step in steps for n in step.deeper] == list(book.chapters)
     printed = sum(chapter.minutes + chapter.deeper for chapter in book.chapters.values())
     assert sum(step.printed for step in steps) == pytest.approx(printed)
-
-
-def test_no_path_names_a_thing_twice(found) -> None:
-    for path in found.values():
-        read = [section for step in path.steps for section in step.read]
-        done = [task.exercise.label for step in path.steps for task in step.tasks]
-        assert len(read) == len(set(read)), path.id
-        assert len(done) == len(set(done)), path.id
-
-
-def test_what_is_on_the_page(book, found) -> None:
-    pages = {number: f"/chapters/{number}.ipynb" for number in book.chapters}
-    lines = "\n".join(site_paths.lines_of(found["language-models"].steps[2], book, pages))
-    assert lines.startswith("**From people's preferences** · 3 h ")
-    assert "[Chapter 7](/chapters/7.ipynb): all of it (" in lines
-    assert "[Exercises 7](/exercises/07_rlhf.ipynb): {ref}`ex-token-table` Which cells? · " in lines
-    whole = "\n".join(site_paths.lines_of(found["whole-book"].steps[1], book, pages))
-    assert "[The capstone](/exercises/06_capstone.ipynb): all 8 (230 minutes)" in whole
-    assert [site_paths.clock(x) for x in (2, 62, 236)] == ["5 min", "1 h 00", "3 h 55"]
 
 
 def test_a_term_is_a_path_with_a_step_for_each_week(book) -> None:

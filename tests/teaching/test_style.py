@@ -64,11 +64,6 @@ def test_letters_have_enough_contrast(name):
     assert contrast(style.colour(name, "dark"), style.colour("paper", "dark")) >= 4.5
 
 
-def test_no_colour_means_two_things():
-    curves = [style.colour(name) for name in [*MEANINGS, "truth", "mark"]]
-    assert len(set(curves)) == len(curves)
-
-
 @pytest.mark.parametrize(("count", "level"), [(2, 0.95), (10, 0.8)])
 def test_interval_of_the_mean_is_students(count, level):
     curves = np.random.default_rng(count).normal(3.0, 2.0, size=(count, 4))
@@ -76,21 +71,6 @@ def test_interval_of_the_mean_is_students(count, level):
     expected = stats.t.interval(level, count - 1, loc=curves.mean(0), scale=stats.sem(curves))
     np.testing.assert_allclose(mean, curves.mean(0))
     np.testing.assert_allclose((low, high), expected, rtol=1e-5)
-
-
-def test_seeds_are_thin_and_their_mean_thick():
-    ax = Figure().subplots()
-    curves = np.arange(12.0).reshape(3, 4)
-    mean, band = style.seeds(ax, np.arange(4), curves, name="trpo", label="TRPO", policy="old")
-    thin = [line for line in ax.get_lines() if line is not mean]
-    assert len(thin) == 3
-    assert all(line.get_linewidth() < 1 < mean.get_linewidth() for line in thin)
-    assert {line.get_color() for line in ax.get_lines()} == {style.colour("trpo")}
-    assert mean.get_linestyle() == "--"
-    np.testing.assert_allclose(mean.get_ydata(), curves.mean(0))
-    low, high = style.mean_interval(curves)[1:]
-    heights = band.get_paths()[0].vertices[:, 1]
-    np.testing.assert_allclose([heights.min(), heights.max()], [low.min(), high.max()])
 
 
 def test_names_beside_curves_do_not_overlap():

@@ -171,22 +171,3 @@ def test_a_whole_notebook_starts_over(book, work, name):
     # From here on it is untouched, and follows the book again.
     publish(book)
     assert work / EXERCISES in workspace.sync(work, book)
-
-
-def test_each_reset_has_a_backup_of_its_own(book, work):
-    assert len({workspace.reset("double", work, book) for _ in range(3)}) == 3
-
-
-@pytest.mark.parametrize(
-    ("name", "sentence"),
-    [
-        ("01", "name must be chapters/01_tiny or exercises/01_tiny, got '01'"),
-        ("triple", r"name must be an exercise \(double, why\) or a notebook .*, got 'triple'"),
-        ("doublex", "got 'doublex'. Did you mean 'double'.$"),
-    ],
-)
-def test_a_name_that_means_nothing_or_too_much_is_refused(book, work, name, sentence):
-    before = (work / EXERCISES).read_bytes()
-    with pytest.raises(ValueError, match=sentence):
-        workspace.reset(name, work, book)
-    assert (work / EXERCISES).read_bytes() == before

@@ -7,23 +7,12 @@ from typing import Any
 import pytest
 from answers import tables
 from answers.capstone import advantages, collecting, losses, training, updates
-from checks import ROOT, Answer, CheckTests, Exercises
+from checks import Answer, CheckTests, Exercises
 
-from ppobook.course import masters
 from ppobook.teaching import checks
 from ppobook.teaching.checks import capstone
 
-
-class Stages(Exercises):
-    """The capstone is no chapter of its own: its hints send to four of them."""
-
-    def __init__(self) -> None:
-        self.master = ROOT / "exercises" / "masters" / "06_capstone.md"
-        self.number = ""  # type: ignore[assignment]
-        self.solutions = {n: s for n, s in masters.solutions(self.master).items() if s.kind == "code"}
-
-
-EXERCISES = Stages()
+EXERCISES = Exercises("06_capstone", "")
 RIGHT, WRONG, UNNAMED = tables(collecting, advantages, losses, updates, training)
 CHAPTERS = {
     "03_the_clipped_surrogate": capstone.CLIPPED,
@@ -37,23 +26,12 @@ class TestChecks(CheckTests):
     module = capstone
     exercises = EXERCISES
     right, wrong, unnamed = RIGHT, WRONG, UNNAMED
-    kinds = {"Build": 7, "Reflect": 1}  # noqa: RUF012
+    chapters = CHAPTERS
 
     def test_the_masters_solution_is_right_and_the_check_is_fast(self, name: str) -> None:
         if name == "capstone-learning":  # it trains eight times, whenever the executed master is tested
             return
         super().test_the_masters_solution_is_right_and_the_check_is_fast(name)
-
-    def chapters(self) -> list[tuple[checks.Chapter, str]]:
-        folder = ROOT / "chapters"
-        return [(one, (folder / f"{name}.md").read_text(encoding="utf-8")) for name, one in CHAPTERS.items()]
-
-    def test_each_kind_and_difficulty_is_there_and_the_order_climbs(self) -> None:
-        exercises = masters.exercises(masters.read(self.exercises.master))
-        levels = [e.difficulty for e in exercises]
-        assert [e.kind for e in exercises] == ["Build"] * 7 + ["Reflect"]
-        assert levels == sorted(levels)
-        assert sum(e.minutes for e in exercises) <= 240
 
 
 @pytest.mark.parametrize(

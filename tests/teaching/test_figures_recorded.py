@@ -1,4 +1,4 @@
-"""The interactive figures of the chapter on RLHF, without a browser: what the library computes."""
+"""Interactive figures whose numbers are those of a record or of a given update, without a browser."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from token_texts import a_token_text, token_figure
 
+from ppobook.evaluation import aggregate
 from ppobook.experiments import results, results_folder
 from ppobook.teaching import figures
 
@@ -68,7 +69,70 @@ def test_the_texts_are_those_of_the_record(state):
                 assert seen == (entry["prompt"], entry["gold"], entry["proxy"])
 
 
-def test_the_state_of_e9_is_full_and_small(state):
-    for of in state["poolings"]:
-        assert [len(looks) for looks in of["runs"]] == [len(state["updates"])] * len(state["betas"])
-    assert len(json.dumps(state)) < 120_000
+# The maps of the chapter on practice
+
+GAUGES = ("kl", "clip", "ev", "entropy")
+
+
+@pytest.fixture(scope="module")
+def maps():
+    return figures.measured_maps().state
+
+
+def entries(part):
+    return [np.nan if entry == "-" else float(entry) for entry in part.split()]
+
+
+def shown(maps, which, value, lr):
+    """A cell of the state: its interval, its gauges' worst values, its runs."""
+    one = maps["maps"][which]
+    at = one["values"].index(value) * len(maps["rates"]) + maps["rates"].index(lr)
+    interval, worst, *runs = map(entries, one["cells"][at].split("/"))
+    return interval, worst, np.array(runs)
+
+
+@pytest.mark.parametrize(
+    ("which", "value", "lr", "record", "cell"),
+    [
+        (0, "0.4", "0.01", "clip_lr", {"clip_eps": 0.4}),
+        (1, "10", "0.03", "clip_lr", {"clip_eps": 0.2}),
+        (2, "0.98", "0.0001", "lam", {"lam": 0.98}),
+        (3, "32", "0.01", "minibatch", {"num_minibatches": 32, "epochs": 10}),
+        (4, "1024", "0.03", "minibatch", {"num_minibatches": 1, "epochs": 40}),
+    ],
+)
+def test_a_cell_has_the_runs_of_the_record(maps, which, value, lr, record, cell):
+    runs = results(f"practice_{record}")
+    for column, wanted in {**cell, "lr": float(lr)}.items():
+        runs = runs[runs[column] == wanted]
+    runs = runs.sort_values(["final", "train_mean"], ascending=False)
+    interval, worst, found = shown(maps, which, value, lr)
+    assert interval == pytest.approx(np.clip(aggregate(runs["final"].to_numpy()), 0, 500), abs=0.006)
+    extremes = runs[["kl_max", "clip_max", "ev_min", "entropy_min"]].median()
+    assert worst == pytest.approx(extremes.tolist(), rel=0.006)
+    columns = ["final", "fell_at", *(f"{gauge}_at" for gauge in GAUGES)]
+    np.testing.assert_allclose(found, runs[columns])
+
+
+# The lag of the chapter on online loops
+
+
+@pytest.fixture(scope="module")
+def lags():
+    return figures.lag_explorer().state
+
+
+@pytest.mark.parametrize(
+    ("lag", "loss", "update"),
+    [(0, "both", 40), (4, "both", 16), (8, "not corrected", 32)],
+)
+def test_the_figure_of_a_lagging_sampler(lags, lag, loss, update):
+    runs = results("language_lag")
+    runs = runs[(runs["lag"] == lag) & (runs["update"] == update)].sort_values("seed")
+    runs = runs[runs["loss"] == loss] if lag else runs
+    assert len(runs) == 10
+    of = lags["runs"][lags["lags"].index(lag)][lags["losses"].index(loss)]
+    look = of[lags["updates"].index(update)]
+    for column, part in zip(lags["columns"], look.split("/"), strict=True):
+        kept = [float(x) for x in part.split()]
+        np.testing.assert_allclose(kept, runs[column].fillna(0.0), atol=0.0051, err_msg=column)
