@@ -19,6 +19,19 @@ WORLD = World(**TINY)
 WORDS = WORLD.tokenizer
 # Prompts of several lengths.
 RECORDS = [{"prompt": text} for text in ("tell fox barn :", "the owl", "fox", "by the", ": : :")]
+# Prompts of one, two and four words, and what was said of another length on either side.
+PREFERENCES = [
+    {"prompt": prompt, "chosen": chosen, "rejected": rejected}
+    for prompt, chosen, rejected in (
+        ("tell fox barn :", "the fox sits by the barn .", "the owl"),
+        ("the owl", "sits .", "sits by the barn and the fox runs ."),
+        ("fox", "runs", "runs runs runs runs"),
+        ("tell owl hill :", "the kind owl runs by the hill .", "the grim fox sits ."),
+        ("the barn", "by the hill", "."),
+        ("tell fox hill :", "fox .", "the fox and the owl and the fox"),
+        (": :", "bright fox", "grim fox"),
+    )
+]
 
 
 def decoder(vocab_size=WORDS.vocab_size, seed=0, *, ends=False, **sizes):

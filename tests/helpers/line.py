@@ -8,7 +8,6 @@ from torch import nn
 
 from ppobook.run.base import BaseRun
 from ppobook.run.checkpoint import read_checkpoint
-from ppobook.run.config import refuse_other_settings
 from ppobook.run.history import History
 from ppobook.run.loop import TrainingLoop, run_training
 from ppobook.run.machine import stream
@@ -82,11 +81,10 @@ class Training(TrainingLoop):
         return cls(config, Line(settings, config["seed"]))
 
     @classmethod
-    def resumed(cls, folder, asked, updates):
+    def resumed(cls, folder, updates):
         read = read_checkpoint(folder, FORMAT)
         config = read.config | {"updates": updates}
         line = Line(LineSettings(config["lr"], config["batch"]), config["seed"])
-        refuse_other_settings(folder, asked, config, line.settings)
         line.load_state_dict(read.state["line"])
         assert read.files == {"points.bin": b"%d" % line.seen[0]}
         training = cls(config, line)
@@ -113,7 +111,7 @@ class Training(TrainingLoop):
 def fit(updates=7, out=None, resume=None, progress=None, tensorboard=False, **settings):
     return run_training(
         lambda: Training.new(settings, updates),
-        lambda folder: Training.resumed(folder, settings, updates),
+        lambda folder: Training.resumed(folder, updates),
         out=out,
         resume=resume,
         progress=progress,

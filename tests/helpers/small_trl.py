@@ -12,7 +12,7 @@ from small_pretrained import EOS, PAD, WORDS, V, seeded, words
 from ppobook.language import hf
 from ppobook.language.pretrained_tokenizer import open_tokenizer
 from ppobook.language.stage import Task
-from ppobook.language.tokens import Completions, completion_logits, token_logp
+from ppobook.language.tokens import Completions, completion_logits, left_pad, right_pad, token_logp
 
 SIZES = {
     "llama": {"hidden_size": 16, "num_attention_heads": 2, "num_key_value_heads": 1, "intermediate_size": 24},
@@ -93,21 +93,21 @@ def random_completions(prompts=3, each=4, longest=6, seed=0):
         torch.randint(4, V, (1 + (3 * i) % longest,), generator=g).tolist() + [EOS] * (i % 2)
         for i in range(len(asked))
     ]
-    wide, long = max(map(len, asked)), max(map(len, said))
-    prompt = torch.tensor([[PAD] * (wide - len(row)) + row for row in asked])
-    prompt_mask = torch.tensor([[False] * (wide - len(row)) + [True] * len(row) for row in asked])
-    tokens = torch.tensor([row + [PAD] * (long - len(row)) for row in said])
-    mask = torch.tensor([[True] * len(row) + [False] * (long - len(row)) for row in said])
+    tokens, mask = right_pad(said, PAD)
     ended = torch.tensor([row[-1] == EOS for row in said])
-    return Completions(prompt, prompt_mask, tokens, mask, torch.zeros(tokens.shape), ended)
+    return Completions(*left_pad(asked, PAD), tokens, mask, torch.zeros(tokens.shape), ended)
+
+
+def logp_of(model, completions, temperature=1.0):
+    """log π of each token, without a gradient."""
+    with torch.no_grad():
+        logits = completion_logits(model, completions)
+        return token_logp(logits, completions.tokens, temperature, mask=completions.mask)
 
 
 def with_logp(completions, model, temperature, seed=1, scale=0.6):
     """The same with π_old at a distance from the model, so that some ratios are clipped."""
-    with torch.no_grad():
-        logp = token_logp(
-            completion_logits(model, completions), completions.tokens, temperature, mask=completions.mask
-        )
+    logp = logp_of(model, completions, temperature)
     noise = scale * torch.randn(logp.shape, generator=seeded(seed))
     c = completions
     return Completions(c.prompts, c.prompt_mask, c.tokens, c.mask, (logp + noise) * c.mask, c.ended)
