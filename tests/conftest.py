@@ -3,10 +3,15 @@
 import gc
 import signal
 
+import hypothesis
 import pytest
 from bands import band, pytest_addoption, pytest_terminal_summary
 
 __all__ = ["band", "pytest_addoption", "pytest_terminal_summary"]
+
+# The same examples each time, and however slow the machine is.
+hypothesis.settings.register_profile("book", deadline=None, derandomize=True)
+hypothesis.settings.load_profile("book")
 
 # A shell's background job ignores Ctrl-C, and so would the tests of it.
 signal.signal(signal.SIGINT, signal.default_int_handler)

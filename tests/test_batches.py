@@ -53,7 +53,7 @@ def test_a_batch_keeps_the_numbers_of_a_step_together():
 
 
 @given(n=st.integers(1, 4), t=st.integers(1, 9), data=st.data())
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 def test_minibatches_are_every_step_once(n, t, data):
     count = data.draw(st.integers(1, n * t))
     parts = list(batch_of(n, t).minibatches(count, Shuffle(3)))
@@ -78,7 +78,7 @@ def test_orders_differ_and_go_on_after_a_checkpoint():
 
 
 @given(seed=st.integers(0, 10_000), gamma=st.sampled_from([0.0, 0.5, 0.99, 1.0]))
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 def test_rewards_are_divided_by_the_standard_deviation_of_the_return_so_far(seed, gamma):
     """The slow way: one running return an environment, step by step, all of them kept."""
     rng = np.random.default_rng(seed)

@@ -19,7 +19,7 @@ KINDS = [np.asarray, torch.as_tensor]
 # --- normalize ------------------------------------------------------------------------------------------
 
 
-@settings(deadline=None, max_examples=100)
+@settings(max_examples=100)
 @given(numbers, st.booleans(), st.sampled_from([0, 1]))
 def test_normalize(xs, shift_mean, ddof):
     found = normalize(np.array(xs), ddof=ddof, shift_mean=shift_mean)
@@ -30,7 +30,7 @@ def test_normalize(xs, shift_mean, ddof):
         exactly(found, [(x - mean) / std + (0.0 if shift_mean else mean) for x in xs])
 
 
-@settings(deadline=None, max_examples=100)
+@settings(max_examples=100)
 @given(numbers, st.booleans(), st.sampled_from([0, 1]), st.integers(0, 2**32 - 1))
 def test_normalize_with_a_mask_is_normalize_of_what_counts(xs, shift_mean, ddof, seed):
     rng = np.random.default_rng(seed)
@@ -69,7 +69,7 @@ def test_normalize_far_from_zero(shift_mean):
 # --- explained variance ---------------------------------------------------------------------------------
 
 
-@settings(deadline=None, max_examples=100)
+@settings(max_examples=100)
 @given(numbers, st.integers(0, 2**32 - 1))
 def test_explained_variance(ys, seed):
     values = np.random.default_rng(seed).normal(size=len(ys))
@@ -85,7 +85,7 @@ def test_explained_variance(ys, seed):
 # --- effective sample size ------------------------------------------------------------------------------
 
 
-@settings(deadline=None, max_examples=100)
+@settings(max_examples=100)
 @given(numbers, st.floats(-500, 500))
 def test_effective_sample_size(xs, level):
     log_ratio = np.array(xs) / 16

@@ -28,7 +28,7 @@ def slow_kl_categorical(logits_q, logits_p):
 # --- categorical ----------------------------------------------------------------------------------------
 
 
-@settings(deadline=None, max_examples=100)
+@settings(max_examples=100)
 @given(seeds, leads, st.integers(1, 5), st.floats(0, 5))
 def test_kl_categorical_is_the_sum(seed, lead, actions, scale):
     logits_q, logits_p = np.random.default_rng(seed).normal(scale=scale, size=(2, *lead, actions))
@@ -67,7 +67,7 @@ def test_kl_categorical_gradient():
 # --- Gaussian -------------------------------------------------------------------------------------------
 
 
-@settings(deadline=None, max_examples=100)
+@settings(max_examples=100)
 @given(st.floats(-2, 2), st.floats(0.3, 2), st.floats(-2, 2), st.floats(0.3, 2))
 def test_kl_gaussian_is_the_integral(mean_q, std_q, mean_p, std_p):
     q, p = stats.norm(mean_q, std_q), stats.norm(mean_p, std_p)
@@ -79,7 +79,7 @@ def test_kl_gaussian_is_the_integral(mean_q, std_q, mean_p, std_p):
     assert found >= 0
 
 
-@settings(deadline=None, max_examples=100)
+@settings(max_examples=100)
 @given(seeds, leads, st.integers(1, 4))
 def test_kl_gaussian_adds_up_over_the_last_axis(seed, lead, components):
     rng = np.random.default_rng(seed)
@@ -110,7 +110,7 @@ def test_kl_gaussian_gradient():
 # --- estimators -----------------------------------------------------------------------------------------
 
 
-@settings(deadline=None, max_examples=100)
+@settings(max_examples=100)
 @given(seeds, st.integers(2, 6))
 def test_k1_and_k3_are_unbiased(seed, actions):
     """Their exact mean under q, not a sample's: each outcome weighted with its probability."""

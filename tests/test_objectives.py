@@ -24,7 +24,7 @@ from ppobook.objectives import (
 # --- against the definitions ----------------------------------------------------------------------------
 
 
-@settings(deadline=None, max_examples=100)
+@settings(max_examples=100)
 @given(
     case=cases,
     clip_eps=eps,

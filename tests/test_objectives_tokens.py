@@ -48,7 +48,7 @@ def gradient(loss, at):
 # --- against the definitions ----------------------------------------------------------------------------
 
 
-@settings(deadline=None, max_examples=100)
+@settings(max_examples=100)
 @given(cases, eps, st.one_of(st.none(), eps))
 def test_gspo_is_the_sum_written_out(case, clip_eps, clip_eps_high):
     low, high = 1 - clip_eps, 1 + (clip_eps if clip_eps_high is None else clip_eps_high)

@@ -428,7 +428,7 @@ def test_a_rollout_and_an_update_of_it(fast, value_coef):
 
 
 @given(seed=st.integers(0, 2**31), gamma=st.floats(0, 1), lam=st.floats(0, 1))
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 def test_gae(seed, gamma, lam):
     """Its buffer knows where episodes begin, ours how they end; at a cut it adds γ V to the reward."""
     rng = np.random.default_rng(seed)

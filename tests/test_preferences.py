@@ -160,7 +160,7 @@ def pairs(seed, n, scale):
 # --- against the definitions ----------------------------------------------------------------------------
 
 
-@settings(deadline=None, max_examples=100)
+@settings(max_examples=100)
 @given(seeds, numbers, scales, st.sampled_from(["number", "tensor"]))
 def test_bradley_terry_is_the_probability_of_the_choices(seed, n, scale, kind):
     rng = np.random.default_rng(seed)
@@ -173,7 +173,7 @@ def test_bradley_terry_is_the_probability_of_the_choices(seed, n, scale, kind):
     agree(bradley_terry_loss(f64(chosen), f64(rejected), margin), expected)
 
 
-@settings(deadline=None, max_examples=100)
+@settings(max_examples=100)
 @given(seeds, numbers, scales, betas, st.one_of(st.just(0.0), st.floats(0, 0.5)))
 def test_dpo_is_the_sum_written_out(seed, n, scale, beta, smoothing):
     four = pairs(seed, n, scale)
@@ -181,14 +181,14 @@ def test_dpo_is_the_sum_written_out(seed, n, scale, beta, smoothing):
     agree(found, slow_dpo(*four, beta, smoothing))
 
 
-@settings(deadline=None, max_examples=100)
+@settings(max_examples=100)
 @given(seeds, numbers, scales, betas)
 def test_ipo_is_the_sum_written_out(seed, n, scale, beta):
     four = pairs(seed, n, scale)
     agree(ipo_loss(*map(f64, four), beta), slow_ipo(*four, beta))
 
 
-@settings(deadline=None, max_examples=100)
+@settings(max_examples=100)
 @given(seeds, numbers, betas, st.floats(0, 3), st.sampled_from([torch.int64, torch.int32, torch.float64]))
 def test_simpo_is_the_sum_written_out(seed, n, beta, gamma, dtype):
     chosen, rejected, *_ = pairs(seed, n, 3.0)
@@ -199,7 +199,7 @@ def test_simpo_is_the_sum_written_out(seed, n, beta, gamma, dtype):
     agree(found, slow_simpo(chosen, rejected, *lengths, beta, gamma))
 
 
-@settings(deadline=None, max_examples=100)
+@settings(max_examples=100)
 @given(seeds, numbers, scales, betas, st.floats(0, 3), st.floats(0, 3), st.booleans())
 def test_kto_is_the_sum_written_out(seed, n, scale, beta, good_weight, bad_weight, averaged):
     rng = np.random.default_rng(seed)

@@ -101,7 +101,7 @@ exactly = partial(np.testing.assert_allclose, rtol=1e-9, atol=1e-9)
 # --- against the definitions ----------------------------------------------------------------------------
 
 
-@settings(deadline=None, max_examples=200)
+@settings(max_examples=200)
 @given(rollouts, unit, unit)
 def test_gae_is_the_weighted_average_of_n_step_advantages(data, gamma, lam):
     advantages, returns = gae(**data, gamma=gamma, lam=lam)
@@ -109,14 +109,14 @@ def test_gae_is_the_weighted_average_of_n_step_advantages(data, gamma, lam):
     exactly(returns, advantages + data["values"][..., :-1])
 
 
-@settings(deadline=None, max_examples=200)
+@settings(max_examples=200)
 @given(rollouts, unit, st.integers(1, 15))
 def test_n_step_advantages(data, gamma, n):
     advantages = n_step_advantages(**data, n=n, gamma=gamma)
     exactly(advantages, along_time(partial(slow_n_step, n=n, gamma=gamma), *data.values()))
 
 
-@settings(deadline=None, max_examples=200)
+@settings(max_examples=200)
 @given(rollouts, unit, st.booleans(), st.booleans())
 def test_discounted_returns(data, gamma, with_last, with_final):
     rewards, terminated, truncated = (data[name] for name in ("rewards", "terminated", "truncated"))

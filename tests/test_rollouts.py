@@ -81,7 +81,7 @@ def played_alone(env_id, rollout, seeds, first_resets, given_settings):
     return {name: np.array(x) for name, x in found.items()}, episodes
 
 
-@settings(deadline=None, max_examples=30)
+@settings(max_examples=30)
 @given(
     st.sampled_from(["CartPole-v1", "Pendulum-v1", "rollouts/Clock-v0", "MountainCar-v0"]),
     st.integers(1, 4),
@@ -108,7 +108,7 @@ def test_a_rollout_is_that_of_each_environment_alone(env_id, n, steps, limit, se
     torch.testing.assert_close(rollout.logp, policy.logp(rollout.observations, rollout.actions).detach())
 
 
-@settings(deadline=None, max_examples=150)
+@settings(max_examples=150)
 @given(st.data())
 def test_ends_of_both_kinds_at_every_place(data):
     """First step, last step, two environments at once, both flags set: in any order."""

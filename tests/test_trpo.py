@@ -62,7 +62,7 @@ def spd(rng, n, low=0.1, high=10.0):
     return torch.as_tensor(q * np.exp(rng.uniform(np.log(low), np.log(high), n)) @ q.T)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(st.integers(0, 2**32 - 1), st.integers(1, 15))
 def test_conjugate_gradient_solves(seed, n):
     """As elimination does. In n steps but for rounding; a few more take that away."""

@@ -56,7 +56,7 @@ def test_environments_without():
     assert classic_envs("test_classic/Wrapped-v0", 2) is None
 
 
-@settings(deadline=None, max_examples=25)
+@settings(max_examples=25)
 @given(
     st.sampled_from(list(FORMS)), st.integers(0, 10**6), st.integers(1, 5), st.sampled_from([None, 1, 7, 30])
 )

@@ -68,7 +68,7 @@ def problems(draw):
 
 
 @given(problems())
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 def test_gradient_and_diagnostics_are_those_of_the_plain_form(problem):
     policy, value, weights, batch, coefficients = problem
     assert ClosedForm.fits(policy, value)
@@ -121,7 +121,7 @@ def test_it_fits_the_librarys_own_networks_only():
 
 
 @given(problems())
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 def test_the_critics_gradient_and_loss_are_those_of_the_plain_form(problem):
     _, value, weights, batch, _ = problem
     assert ClosedFormValue.fits(value)

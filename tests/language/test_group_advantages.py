@@ -35,7 +35,7 @@ EVERY_WAY = list(itertools.product(BASELINES, SCALES))
 numbers = st.floats(-50, 50).map(lambda x: round(x, 3))
 
 
-@settings(deadline=None, max_examples=150)
+@settings(max_examples=150)
 @given(st.data(), st.sampled_from(EVERY_WAY), st.integers(2, 5), st.integers(1, 4))
 def test_advantages_are_those_of_loops(data, how, size, groups):
     rewards = data.draw(st.lists(numbers, min_size=size * groups, max_size=size * groups))

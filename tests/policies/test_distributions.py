@@ -36,7 +36,7 @@ def ours(name, numbers):
     return Gaussian(*numbers) if name == "gaussian" else MultiCategorical(numbers, (3, 1, 4))
 
 
-@settings(deadline=None, max_examples=200)
+@settings(max_examples=200)
 @given(
     st.sampled_from(["categorical", "gaussian", "several"]),
     st.sampled_from(LEADS),

@@ -9,7 +9,7 @@ from some_policies import seeded
 from ppobook.policies import RunningNorm
 
 
-@settings(deadline=None, max_examples=100)
+@settings(max_examples=100)
 @given(
     st.sampled_from([(), (3,), (2, 2)]),
     st.lists(st.integers(1, 30), min_size=1, max_size=6),
