@@ -292,6 +292,15 @@ def settings_of(dotted: str) -> list[tuple[str, str, list[str], str]]:
     ]
 
 
+def drop_pages_of_gone_modules(app: Sphinx) -> None:
+    """Remove what AutoAPI wrote for modules that are no more: it keeps its pages from build to build."""
+    pages = Path(app.srcdir, "autoapi")
+    for page in pages.rglob("index.rst"):
+        module = Path(app.srcdir, "lib", page.parent.relative_to(pages))
+        if page.parent != pages and not (module.is_dir() or module.with_suffix(".py").exists()):
+            page.unlink()
+
+
 def setup(app: Sphinx) -> dict[str, Any]:
     """Register with Sphinx."""
     app.add_config_value("book_meta", {}, "env")
@@ -299,6 +308,7 @@ def setup(app: Sphinx) -> dict[str, Any]:
     app.add_role("source", source_role)
     app.add_config_value("book_solutions", True, "env")
     app.add_post_transform(LinkClassesOnly)
+    app.connect("builder-inited", drop_pages_of_gone_modules, priority=100)  # before AutoAPI looks
     app.connect("source-read", take_roles)
     app.connect("source-read", fold_in_solutions)
     # After the theme has made its own buttons.

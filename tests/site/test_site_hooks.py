@@ -92,3 +92,14 @@ def test_formulas_in_docstrings_stay_as_they_are() -> None:
 def test_a_setting_is_listed_with_its_default_its_choices_and_its_help():
     clip_eps, *_ = (x for x in site_hooks.settings_of("ppobook.settings.PPOSettings") if x[0] == "clip_eps")
     assert clip_eps == ("clip_eps", "0.2", [], "ε: the ratio is clipped to [1 − ε, 1 + ε]")
+
+
+def test_the_page_of_a_module_that_is_gone_goes(tmp_path: Path) -> None:
+    (tmp_path / "lib/book").mkdir(parents=True)
+    (tmp_path / "lib/book/here.py").touch()
+    pages = [tmp_path / "autoapi" / name / "index.rst" for name in ("", "book", "book/here", "book/gone")]
+    for page in pages:
+        page.parent.mkdir(parents=True, exist_ok=True)
+        page.touch()
+    site_hooks.drop_pages_of_gone_modules(SimpleNamespace(srcdir=tmp_path))
+    assert [page.exists() for page in pages] == [True, True, True, False]
