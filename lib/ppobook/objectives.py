@@ -191,7 +191,7 @@ def clipped_surrogate_loss(
     """
     low, high = clip_range(clip_eps, clip_eps_high)
     keep, (logp, old_logp, advantages) = masked(mask, logp=logp, old_logp=old_logp, advantages=advantages)
-    ratio = ratio_to_clip(logp - old_logp, advantages)
+    ratio = without_overflow(logp - old_logp, advantages).exp()
     clipped = ratio.clamp(low, high)
     return reduce(-torch.minimum(ratio * advantages, clipped * advantages), keep, reduction, denominator)
 
@@ -309,7 +309,7 @@ def sequence_surrogate_loss(
     # A sequence without a token has the ratio of an empty sum, 1, and counts nowhere.
     tokens = logp.shape[-1] if keep is None else keep.sum(dim=-1, keepdim=True).clamp(min=1)
     log_ratio = (logp - old_logp).sum(dim=-1, keepdim=True) / tokens
-    ratio = ratio_to_clip(log_ratio.expand(logp.shape), advantages)
+    ratio = without_overflow(log_ratio.expand(logp.shape), advantages).exp()
     clipped = ratio.clamp(low, high)
     return reduce(-torch.minimum(ratio * advantages, clipped * advantages), keep, reduction, denominator)
 
@@ -514,11 +514,11 @@ def ppo_loss(
     return loss, diagnostics
 
 
-def ratio_to_clip(log_ratio: Tensor, advantages: Tensor) -> Tensor:
-    """The ratio exp(log_ratio), in a form that a clip can silence wherever Â ≥ 0.
+def without_overflow(log_ratio: Tensor, advantages: Tensor) -> Tensor:
+    """The log-ratio, stopped where Â ≥ 0 just before its exponential would overflow.
 
-    There the log-ratio stops just before the exponential overflows, far above any clip range: a gradient of 0
-    times a ratio of ∞ would be NaN. A ratio of ∞ with Â < 0 has a loss of ∞, and keeps it.
+    That is far above any clip range, where a sample with Â ≥ 0 is silent: but its gradient of 0 times a ratio
+    of ∞ would be NaN. A ratio of ∞ with Â < 0 has a loss of ∞, and keeps it.
     """
     most = math.log(torch.finfo(log_ratio.dtype).max) - 1
-    return log_ratio.masked_fill((log_ratio > most) & (advantages >= 0), most).exp()
+    return log_ratio.masked_fill((log_ratio > most) & (advantages >= 0), most)

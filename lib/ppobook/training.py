@@ -1,4 +1,11 @@
-"""Training a policy: the loop of rollout and update, its history, loading and resuming."""
+"""Training a policy: the loop of rollout and update, its history, loading and resuming.
+
+    repeat until total_steps
+        learner.update(learner.collect(collector))
+
+Around these two calls, in `ControlLoop.one_update`, stand metrics, checkpoints, signals and resuming, which
+control shares with language models (`ppobook.run.loop`).
+"""
 
 from __future__ import annotations
 

@@ -79,7 +79,7 @@ class ClosedForm:
         # The policy: L = −mean of min(r Â, clip(r) Â) − c_e mean of H, with r = exp(log π − log π_old).
         self.head.forward(self.actor.forward(observations), actions)
         log_ratio = self.head.logp - old_logp
-        # As in `objectives.ratio_to_clip`: where Â ≥ 0 the clip silences a ratio that would overflow.
+        # As in `objectives.without_overflow`: where Â ≥ 0 the clip silences a ratio that would overflow.
         kept = np.where(advantages >= 0, np.minimum(log_ratio, LARGEST_LOG_RATIO), log_ratio)
         ratio, moved = np.exp(kept), np.exp(log_ratio) - 1
         gain = ratio * advantages

@@ -253,11 +253,11 @@ class GRPO(Sampling):
         kl = s.kl_coef * kl_estimate(s.kl_estimator, completions.logp, ref_logp, mask=mask)
         rewards = self.apply_truncation_penalty(completions, rewards.to(kl.dtype))
         rewards = self.apply_overlong_penalty(completions, rewards)
-        if s.kl_in == "reward":
+        if s.kl_in == "reward":  # RLOO
             rewards = rewards - kl.sum(dim=1)
         advantages = group_advantages(rewards, s.group_size, baseline=s.baseline, scale=s.scale)
         advantages = advantages[:, None].expand(mask.shape)
-        if s.kl_in == "to_go":
+        if s.kl_in == "to_go":  # REINFORCE++: the KL of a token and of those after it
             advantages = advantages - kl.flip(1).cumsum(dim=1).flip(1)
         advantages = advantages.masked_fill(~mask, 0.0)
         return normalize(advantages, mask) if s.normalize_advantages else advantages

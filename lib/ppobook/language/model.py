@@ -120,6 +120,7 @@ class Block(nn.Module):
         v = v.view(split).transpose(1, 2)
         if cache is not None:
             k, v = cache.append(k, v)
+        # scores = q kᵀ / √d, −∞ where a token may not look; weights = softmax(scores); y = weights v.
         # A single query is the last token, and attends to all columns.
         causal = attention_mask is None and length > 1
         y = F.scaled_dot_product_attention(q, k, v, attn_mask=attention_mask, is_causal=causal)
