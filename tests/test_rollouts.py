@@ -16,6 +16,7 @@ from ppobook.fast import classic_envs, numpy_actor
 from ppobook.policies import (
     CategoricalPolicy,
     GaussianPolicy,
+    MultiCategoricalPolicy,
     RunningNorm,
     TabularPolicy,
     policy_for,
@@ -40,6 +41,33 @@ def test_sampled_actions_are_stored_and_environments_get_those_in_bounds():
     given = torch.tensor(np.array([env.unwrapped.given for env in envs.envs]))
     assert (actions != given).any()
     torch.testing.assert_close(given, policy.in_bounds(actions))
+
+
+class Motor(gym.Env):
+    """Writes into the actions that it gets, if it is told to."""
+
+    observation_space = spaces.Box(-1, 1, (1,))
+    action_space = spaces.MultiDiscrete([3, 3])
+
+    def __init__(self, writes):
+        self.writes = writes
+
+    def reset(self, *, seed=None, options=None):
+        return np.zeros(1, np.float32), {}
+
+    def step(self, action):
+        if self.writes:
+            action[:] = 0
+        return np.zeros(1, np.float32), 0.0, False, False, {}
+
+
+def test_an_environment_may_write_into_its_action():
+    policy = MultiCategoricalPolicy(1, (3, 3))
+    plain, other = (
+        Collector(make_env(Motor(writes)), policy, seed=0).collect(9).actions for writes in (False, True)
+    )
+    assert plain.any()
+    assert torch.equal(plain, other)
 
 
 def test_joined_parts_are_one_rollout():

@@ -200,7 +200,7 @@ class Collector:
         observations[0] = self._current
         for t in range(steps):
             action, action_in_bounds = actor.sample(observations[t])
-            actions.append(action)
+            actions.append(action.copy())  # an environment may write into what it is given
             observations[t + 1], rewards[t], terminated[t], truncated[t], episodes = self._step(
                 action_in_bounds
             )

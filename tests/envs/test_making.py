@@ -107,3 +107,9 @@ def test_every_copy_is_what_was_passed_and_has_its_own_numbers(env, pays, num_en
 def test_an_environment_that_copies_differ_from_is_refused():
     with pytest.raises(ValueError, match=r"got .*Rebuilt\(\), which cannot be copied"):
         make_env(changed(Rebuilt(), pays=2.0), 2)
+
+
+def test_a_function_that_returns_one_environment_twice_is_refused():
+    env = gym.make("CartPole-v1")
+    with pytest.raises(ValueError, match="must return a new environment each time"):
+        make_env(lambda: env, 2)

@@ -62,7 +62,7 @@ def env_maker(env: EnvLike | EnvMaker, settings: dict[str, Any] | None = None) -
     if isinstance(env, gym.Env):
         return EnvMaker(_described(env), own=partial(_copies, env))
     if callable(env):
-        return EnvMaker(_name_of(env), own=lambda num_envs: (env() for _ in range(num_envs)))
+        return EnvMaker(_name_of(env), own=partial(_called, env))
     raise TypeError(
         "env must be the id of an environment, such as 'CartPole-v1', an environment, or a function that "
         f"makes one, got {env!r}"
@@ -102,6 +102,19 @@ def _by_id(maker: EnvMaker) -> gym.Env:
             given = f" with {maker.settings}" if maker.settings else ""
             reason = validation.reason(error)
             raise ValueError(f"env {maker.name!r}{given} cannot be made: {reason}") from error
+
+
+def _called(make: Callable[[], gym.Env], num_envs: int) -> Iterator[gym.Env]:
+    """Environments of a function, each its own."""
+    made: list[gym.Env] = []
+    for _ in range(num_envs):
+        env = make()
+        if any(env.unwrapped is other.unwrapped for other in made):
+            raise ValueError(
+                f"env must return a new environment each time, got {_name_of(make)} twice the same"
+            )
+        made.append(env)
+        yield env
 
 
 def _copies(env: gym.Env, num_envs: int) -> Iterator[gym.Env]:
