@@ -285,10 +285,10 @@ def list_settings(app: Sphinx, what: str, name: str, obj: Any, _skip: bool, _opt
 def settings_of(dotted: str) -> list[tuple[str, str, list[str], str]]:
     """Return name, default, choices and help of every setting of a class; its module needs no torch."""
     module, _, name = dotted.rpartition(".")
-    cls = getattr(importlib.import_module(module), name)
+    defaults = getattr(importlib.import_module(module), name)()
     return [
-        (field.name, repr(field.default), list(field.metadata["choices"] or ()), field.metadata["help"])
-        for field in dataclasses.fields(cls)
+        (f.name, repr(getattr(defaults, f.name)), [*(f.metadata["choices"] or ())], f.metadata["help"])
+        for f in dataclasses.fields(defaults)
     ]
 
 

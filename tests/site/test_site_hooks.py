@@ -90,8 +90,9 @@ def test_formulas_in_docstrings_stay_as_they_are() -> None:
 
 
 def test_a_setting_is_listed_with_its_default_its_choices_and_its_help():
-    clip_eps, *_ = (x for x in site_hooks.settings_of("ppobook.settings.PPOSettings") if x[0] == "clip_eps")
-    assert clip_eps == ("clip_eps", "0.2", [], "ε: the ratio is clipped to [1 − ε, 1 + ε]")
+    found = {x[0]: x for x in site_hooks.settings_of("ppobook.settings.PPOSettings")}
+    assert found["env_kwargs"][1] == "{}"
+    assert found["clip_eps"] == ("clip_eps", "0.2", [], "ε: the ratio is clipped to [1 − ε, 1 + ε]")
 
 
 def test_the_page_of_a_module_that_is_gone_goes(tmp_path: Path) -> None:
