@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import pytest
 from playwright.sync_api import Locator, Page, expect
 
@@ -23,7 +24,12 @@ def numbers_agree(figure: Locator) -> dict[str, Any]:
     pair = int(figure.locator("#pair").input_value())
     shared = figure.locator("#policy").input_value() == "shared"
     shown = all_held(figure)
-    expected = _pair._shown(pair, shared, h, beta)
+    two = _pair._PAIRS[pair]
+    found = _pair.pair_moved(_pair._REF, _pair._KIND, two, h, shared=shared, beta=beta)
+    expected = {name: getattr(found, name) for name in ("chosen", "rejected", "choice", "weight")} | {
+        "elsewhere": 1 - found.probs[list(two)].sum(),
+        "gold": found.probs @ np.array(_pair._GOLD),
+    }
     assert shown == pytest.approx(expected, rel=1e-9, abs=1e-9)
     return shown
 
