@@ -1,8 +1,5 @@
 """Data that can't be used, and the error that names the record."""
 
-import json
-import re
-
 import pytest
 from data_cases import WORDS, said
 
@@ -53,27 +50,3 @@ def test_a_pair_without_a_prompt_of_its_kind(pair, got):
 def test_a_conversation_that_a_template_would_write_in_part(record, sentence):
     with pytest.raises(ValueError, match=rf"data\[0\]: .*{sentence}"):
         examples_of([record], WORDS)
-
-
-def test_a_record_without_a_column_that_others_have(tmp_path):
-    whole = {"prompt": "the sky", "chosen": "is blue", "rejected": "is green"}
-    path = tmp_path / "data.jsonl"
-    path.write_text("\n\n".join(map(json.dumps, [whole, whole, whole | {"rejected": None}])))
-    with pytest.raises(ValueError, match=r"data.jsonl, line 5 must have .*, got"):
-        pairs_of(path, WORDS)
-
-
-@pytest.mark.parametrize(
-    ("content", "sentence"),
-    [
-        ('{"prompt": "the"}\n\n{"prompt": the}\n', ", line 3 must be a JSON object, got: Expecting value"),
-        ('{"prompt": "the"}\n["sky"]\n', ", line 2 must be a dict of columns, got ['sky']"),
-        ("\n \n", " must have at least one record"),
-        ('{"prompt": "the"}\n{"prompt": ""}\n', ", line 2: prompt must be a text"),
-    ],
-)
-def test_a_file_that_cannot_be_read(tmp_path, content, sentence):
-    path = tmp_path / "x.jsonl"
-    path.write_text(content)
-    with pytest.raises((ValueError, TypeError), match=re.escape(f"x.jsonl{sentence}")):
-        prompts_of(path, WORDS)

@@ -5,6 +5,7 @@ import torch
 from bands import seeds
 from language_stages import (
     PPO_SETTINGS,
+    PREFERENCES,
     WORDS,
     WORLD,
     base,
@@ -115,15 +116,6 @@ def evenness(completions):
     return [float(len(text.split()) % 2) for text in completions]
 
 
-PREFERENCES = [
-    {"prompt": prompt, "chosen": chosen, "rejected": rejected}
-    for prompt, chosen, rejected in (
-        ("tell fox barn :", "the fox sits by the barn .", "the owl"),
-        ("the owl", "sits .", "sits by the barn and the fox runs ."),
-        ("fox", "runs", "runs runs runs runs"),
-        ("the barn", "by the hill", "."),
-    )
-] * 4
 FEW = {"batch_size": 16, "checkpoint_every": 1}
 PAIRS = {"batch_size": 6, "checkpoint_every": 2, "model": decoder().float(), "tokenizer": WORDS}
 # Stage; settings; what is passed again on resume; updates; where the run is stopped.
@@ -151,7 +143,7 @@ for loss in ("dpo", "kto"):
     given |= {} if loss == "kto" else {"eval_every": 2, "eval_pairs": 5}
     RESUMED |= {
         f"{loss}, a world": ("dpo", given | {"data": WORLD, "pairs": 15}, (), 5, (2,)),
-        f"{loss}, own data": ("dpo", given | {"data": PREFERENCES}, ("data",), 5, (2,)),
+        f"{loss}, own data": ("dpo", given | {"data": PREFERENCES * 3}, ("data",), 5, (2,)),
     }
 
 

@@ -205,7 +205,7 @@ def default_max_new_tokens(prompts: Prompts, models: Sequence[Any]) -> int:
 
 
 def _room(prompts: Prompts, models: Sequence[Any]) -> int:
-    """What the longest prompt leaves of the shortest context of the models that have one."""
+    """Room that the longest prompt leaves in the shortest context of the models that have one."""
     longest = int(prompts.mask.sum(dim=1).max())
     context = min(getattr(getattr(model, "body", model), "context", sys.maxsize) for model in models)
     if longest >= context:

@@ -1,4 +1,4 @@
-"""What the exercises' texts say of what their bugs show, on the tables and numbers that they print."""
+"""Sentences of the exercises on what their bugs show, against the tables and numbers that they print."""
 
 from __future__ import annotations
 
