@@ -1,4 +1,4 @@
-"""Train a pretrained chat model by GRPO: by default SmolLM2, on sums of two digits from 0 to 9.
+"""Train a pretrained chat model by GRPO: by default SmolLM2, on sums such as 7 + 5.
 
     make real                                                     SmolLM2 in runs/smollm2
     python examples/to_a_real_model.py --out runs/sums            run it again to go on after a Ctrl-C
@@ -25,7 +25,7 @@ def options(words: list[str] | None = None) -> argparse.Namespace:
     form = argparse.RawDescriptionHelpFormatter
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=form)
     parser.add_argument("--model", default="runs/smollm2", help="a folder, or a name on the hub")
-    parser.add_argument("--data", help="a JSONL file; left out: the hundred sums")
+    parser.add_argument("--data", help="a JSONL file; left out: sums")
     parser.add_argument("--out", type=Path, required=True, help="the folder of the run")
     parser.add_argument("--updates", type=int, default=30, help="of 32 answers each (30)")
     parser.add_argument("--max-new-tokens", type=int, default=16, help="the longest answer (16)")
@@ -36,12 +36,13 @@ def options(words: list[str] | None = None) -> argparse.Namespace:
     return parser.parse_args(words)
 
 
-def split(rows: list[dict], seed: int) -> tuple[list[dict], list[dict]]:
-    """Shuffle, and keep a fifth of the rows, at most 100, for evaluation."""
-    order = torch.randperm(len(rows), generator=torch.Generator().manual_seed(seed)).tolist()
+def data_of(o: argparse.Namespace) -> tuple[list[dict], list[dict]]:
+    """The rows to train on, and those held out: the first fifth of a file, at most 100."""
+    if o.data is None:
+        return chat_sums(seed=o.seed)
+    rows = list(records_of(o.data).rows)
     held_out = min(100, len(rows) // 5)
-    shuffled = [rows[i] for i in order]
-    return shuffled[held_out:], shuffled[:held_out]
+    return rows[held_out:], rows[:held_out]
 
 
 def report(name: str, model, tokenizer, rows: list[dict], o: argparse.Namespace) -> None:
@@ -58,8 +59,7 @@ def report(name: str, model, tokenizer, rows: list[dict], o: argparse.Namespace)
 def main(words: list[str] | None = None) -> None:
     """Evaluate, train, and evaluate again."""
     o = options(words)
-    rows = chat_sums() if o.data is None else list(records_of(o.data).rows)
-    training, held_out = split(rows, o.seed)
+    training, held_out = data_of(o)
     model, tokenizer = open_pretrained(o.model, dtype=o.dtype)
     report("before", model.to(o.device), tokenizer, held_out, o)
     if o.out.exists():

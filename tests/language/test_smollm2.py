@@ -18,7 +18,7 @@ def opened(smollm2_folder):
 
 def test_it_answers_a_sum(opened):
     model, tokenizer = opened
-    (asked,) = [row for row in chat_sums() if row["prompt"][0]["content"] == "What is 7 + 5?"]
+    asked = {"prompt": [{"role": "user", "content": "What is 7 + 5?"}], "answer": 12}
     prompts = prompts_of([asked], tokenizer)
     texts = generate(model, prompts.tokens, prompts.mask, 40, temperature=0.0).texts(tokenizer)
     assert "7 + 5 = 12." in texts[0]
@@ -47,7 +47,7 @@ def test_it_is_trained_by_grpo_and_saved(peft, transformers, smollm2_folder, tmp
     run = train(
         "grpo",
         smollm2_folder,
-        chat_sums()[:20],
+        chat_sums()[0],
         reward=lambda prompts, completions: [float(len(text)) for text in completions],
         lora={"r": 4, "alpha": 8},
         updates=1,
@@ -65,7 +65,7 @@ def test_it_is_trained_by_grpo_and_saved(peft, transformers, smollm2_folder, tmp
     assert row["grad_norm"] > 0
     again = transformers.AutoModelForCausalLM.from_pretrained(save_pretrained(run, tmp_path / "tuned"))
     assert not any("lora" in name for name, _ in again.named_parameters())
-    tokens = prompts_of(chat_sums()[:1], run.tokenizer).tokens
+    tokens = prompts_of(chat_sums()[1][:1], run.tokenizer).tokens
     with torch.no_grad():
         mine, first = run.model(tokens), open_pretrained(smollm2_folder)[0](tokens)
         torch.testing.assert_close(again(input_ids=tokens).logits, mine, rtol=1e-3, atol=1e-3)

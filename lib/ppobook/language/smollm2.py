@@ -1,7 +1,7 @@
 """SmolLM2-135M-Instruct, a pretrained chat model that a laptop can train, as a folder of transformers.
 
     save_smollm2("runs/smollm2")
-    run = train("grpo", "runs/smollm2", chat_sums(), reward=answer_is_right)
+    run = train("grpo", "runs/smollm2", chat_sums()[0], reward=answer_is_right)
 
 Allal et al. 2025, "SmolLM2: when Smol goes big". Its license is Apache-2.0.
 """

