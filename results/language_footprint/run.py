@@ -1,7 +1,7 @@
 """The memory and the arithmetic of an update, measured, beside the formula of `ppobook.language.footprint`.
 
-Models of the kind of Qwen2.5 with random weights, at sizes that fit here, are trained by GRPO on random
-tokens. Of an update, sampling, scoring by the reference and the gradient step are measured one by one:
+Models of the kind of Qwen2.5 with random weights, at small sizes and at those of SmolLM2-135M, are trained
+by GRPO on random tokens. Of an update, sampling, scoring by the reference and the gradient step are measured one by one:
 
 - bytes that are there all the time are counted tensor by tensor;
 - bytes at the peak of a phase are those of torch's allocator, allocation by allocation, under its profiler;
@@ -36,6 +36,7 @@ SIZES = {
     "wide": (3, 256, 704, 8, 2, 1_000),
     "deep": (12, 128, 352, 4, 1, 1_000),
     "wordy": (2, 128, 352, 4, 2, 20_000),
+    "SmolLM2": (30, 576, 1536, 9, 3, 49_152),
 }
 WAYS = {
     "all weights": {},

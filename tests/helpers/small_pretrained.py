@@ -62,6 +62,27 @@ def net_of(kind, seed=0, scale=0.15, task="AutoModelForCausalLM", **changes):
     return net.eval()
 
 
+def save_letters(folder, template=None):
+    """A folder with a model of transformers, small and new, and a tokenizer of letters."""
+    import tokenizers
+    import transformers
+
+    letters = sorted(tokenizers.pre_tokenizers.ByteLevel.alphabet())
+    ids = {letter: i for i, letter in enumerate(["<pad>", "<eos>", *letters])}
+    backend = tokenizers.Tokenizer(tokenizers.models.BPE(ids, []))
+    backend.pre_tokenizer = tokenizers.pre_tokenizers.ByteLevel(add_prefix_space=False)
+    backend.decoder = tokenizers.decoders.ByteLevel()
+    tokenizer = transformers.PreTrainedTokenizerFast(
+        tokenizer_object=backend, pad_token="<pad>", eos_token="<eos>"
+    )
+    tokenizer.chat_template = template
+    sizes = {"hidden_size": 16, "intermediate_size": 32, "num_hidden_layers": 2, "num_attention_heads": 2}
+    special = {"bos_token_id": None, "eos_token_id": ids["<eos>"], "pad_token_id": ids["<pad>"]}
+    config = transformers.LlamaConfig(vocab_size=len(ids), max_position_embeddings=128, **sizes, **special)
+    transformers.LlamaForCausalLM(config).save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
+
+
 KINDS = ["gpt2", "llama"]
 
 

@@ -24,6 +24,7 @@ from small_pretrained import (
 from ppobook.language import hf, pretrained
 from ppobook.language.generation import generate
 from ppobook.language.model import Scalar
+from ppobook.language.pretrained import Pretrained
 from ppobook.language.tokens import completion_logits, left_pad, token_logp
 
 # --- the forward pass ---------------------------------------------------------------------------------------
@@ -135,6 +136,16 @@ def test_greedy_generation_is_transformers_own(net, transformers):
     torch.testing.assert_close(mine.logp, logp, rtol=1e-5, atol=1e-5)
     again = pretrained.build(model.description())
     assert again.end_tokens == model.end_tokens
+
+
+def test_the_window_of_longrope_is_the_one_before_its_positions_change(transformers):
+    rope = {"rope_type": "longrope", "short_factor": [1.0] * 4, "long_factor": [4.0] * 4}
+    sizes = {"vocab_size": V, "hidden_size": 16, "intermediate_size": 16, "num_attention_heads": 2}
+    config = transformers.Phi3Config(
+        **sizes, num_hidden_layers=1, pad_token_id=PAD, rope_parameters=rope | {"rope_theta": 1e4},
+        max_position_embeddings=64, original_max_position_embeddings=16,
+    )  # fmt: skip
+    assert Pretrained(transformers.Phi3ForCausalLM(config), eos=EOS, pad=PAD).context == 16
 
 
 @pytest.mark.parametrize("padded", [True, False])

@@ -1,10 +1,20 @@
-"""The sums: a pupil whose knowledge falls with the sum, and two rules, one of which has a hole."""
+"""The sums: a pupil whose knowledge falls with the sum, two rules, and sums for a chat model."""
+
+import re
 
 import numpy as np
 import pytest
 
 from ppobook.language import Decoder, prompts_of, train
-from ppobook.language.sums import MAX_NEW_TOKENS, Sums, last_is_right, one_is_right
+from ppobook.language.sums import (
+    MAX_NEW_TOKENS,
+    Sums,
+    answer_is_right,
+    chat_sums,
+    last_is_right,
+    last_number,
+    one_is_right,
+)
 
 
 def test_prompts_have_their_sums():
@@ -72,3 +82,41 @@ def test_a_policy_is_trained_on_them():
     base = train("sft", decoder, sums.workbook(50), tokenizer=sums.tokenizer, eval_examples=0, **few)
     run = train("grpo", base, sums.prompts, reward=last_is_right, max_new_tokens=MAX_NEW_TOKENS, **few)
     assert run.history["reward"].between(0, 1).all()
+
+
+@pytest.mark.parametrize(("digits", "low", "high"), [(1, 0, 9), (2, 10, 99)])
+def test_no_sum_that_is_held_out_is_trained_on(digits, low, high):
+    training, held_out = chat_sums(digits, seed=3, held_out=20)
+    assert chat_sums(digits, seed=3) == (training, held_out) != chat_sums(digits, seed=4)
+    read = [[], []]
+    for numbers, rows in zip(read, (training, held_out), strict=True):
+        for row in rows:
+            (asked,) = row["prompt"]
+            a, b = map(int, re.fullmatch(r"What is (\d+) \+ (\d+)\?", asked["content"]).groups())
+            assert row["answer"] == a + b
+            numbers.append((a, b))
+    assert len(held_out) == 20
+    others = {*read[0]}
+    assert len(others) == len(read[0])
+    assert not others & {pair for a, b in read[1] for pair in ((a, b), (b, a))}
+    both = others | {pair for a, b in read[1] for pair in ((a, b), (b, a))}
+    assert both == {(a, b) for a in range(low, high + 1) for b in range(low, high + 1)}
+
+
+@pytest.mark.parametrize(
+    ("text", "number"),
+    [
+        ("7 + 5 = 12.", 12),
+        ("That is 1,250.", 1250),
+        ("It is $18.00", 18),
+        ("5 - 3", 3),
+        ("x = -3", -3),
+        ("1,2", 2),
+        ("twelve", None),
+        ("", None),
+    ],
+)
+def test_the_last_number(text, number):
+    assert last_number(text) == number
+    assert answer_is_right([], [text], [12]) == [float(number == 12)]
+    assert answer_is_right([], [text], ["12"]) == [float(number == 12)]

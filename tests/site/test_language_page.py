@@ -10,6 +10,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from small_pretrained import save_letters
 from warm import python
 
 from ppobook.cli import main
@@ -98,31 +99,9 @@ def test_the_python_of_the_world_runs(tmp_path):
 
 @pytest.fixture
 def my_model(tmp_path):
-    """A folder with a model of transformers, small and new, and a tokenizer of letters."""
-    transformers = pytest.importorskip("transformers")
-    tokenizers = pytest.importorskip("tokenizers")
+    pytest.importorskip("transformers")
     pytest.importorskip("peft")
-    letters = sorted(tokenizers.pre_tokenizers.ByteLevel.alphabet())
-    ids = {letter: i for i, letter in enumerate(["<pad>", "<eos>", *letters])}
-    backend = tokenizers.Tokenizer(tokenizers.models.BPE(ids, []))
-    backend.pre_tokenizer = tokenizers.pre_tokenizers.ByteLevel(add_prefix_space=False)
-    backend.decoder = tokenizers.decoders.ByteLevel()
-    tokenizer = transformers.PreTrainedTokenizerFast(
-        tokenizer_object=backend, pad_token="<pad>", eos_token="<eos>"
-    )
-    config = transformers.LlamaConfig(
-        vocab_size=len(ids),
-        hidden_size=16,
-        intermediate_size=32,
-        num_hidden_layers=2,
-        num_attention_heads=2,
-        max_position_embeddings=128,
-        bos_token_id=None,
-        eos_token_id=ids["<eos>"],
-        pad_token_id=ids["<pad>"],
-    )
-    transformers.LlamaForCausalLM(config).save_pretrained(tmp_path / "my-model")
-    tokenizer.save_pretrained(tmp_path / "my-model")
+    save_letters(tmp_path / "my-model")
     return tmp_path
 
 

@@ -1,128 +1,106 @@
-"""The script of the page "To a real model" runs from end to end on a small model; the page's commands."""
+"""The page "To a real model": its code and its script run on a small model, its numbers are recorded."""
 
+import ast
 import importlib.util
 import json
 import re
-import shlex
 from pathlib import Path
 
 import pytest
-import torch
+from small_pretrained import CHAT, save_letters
+from warm import python
 
-from ppobook.evaluation import aggregate
-from ppobook.experiments import facts, results
-from ppobook.language import load, prompts_of
+from ppobook.experiments import results
+from ppobook.language import load
+from ppobook.language.footprint import Sizes, Work, memory
+from ppobook.language.sums import answer_is_right, chat_sums, last_number
 
 ROOT = Path(__file__).parents[2]
-SCRIPT = ROOT / "examples" / "to_a_real_model.py"
-STAGES = ("before", "after SFT", "after GRPO")
-NAMES = ("as made", "after SFT, 100 updates", "after GRPO, 100 updates")
 PAGE = (ROOT / "reference" / "to_a_real_model.md").read_text(encoding="utf-8")
-COMMANDS = re.findall(r"^\$ python (\S+)(.*)$", PAGE.replace("\\\n", " "), re.M)
-FEW = "--problems 40 --held-out 6 --max-new-tokens 8 --batch-size 8 --group-size 4 --rank 2 --largest 9"
+GRPO, RECORD, REWARD, DPO, SAVE, MEMORY = re.findall(r"^```python\n(.*?)^```$", PAGE, re.M | re.S)
 
 
-@pytest.fixture(scope="module")
-def script():
-    spec = importlib.util.spec_from_file_location("to_a_real_model", SCRIPT)
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
-@pytest.fixture(scope="module")
-def small(script, tmp_path_factory):
-    """The script's own small model, which has hardly read anything."""
+@pytest.fixture
+def small(tmp_path):
+    """A folder in which runs/smollm2 is a model that is small and new."""
     pytest.importorskip("transformers")
     pytest.importorskip("peft")
-    folder = tmp_path_factory.mktemp("models") / "small"
-    assert script.main(["--small", str(folder), "--small-updates", "2"]) == 0
-    return folder
+    save_letters(tmp_path / "runs" / "smollm2", CHAT)
+    return tmp_path
 
 
-def words(small, out, more=""):
-    return shlex.split(f"--model {small} --out {out} --sft-updates 2 --updates 2 {FEW} {more}")
+def test_the_code_of_the_page_runs(small):
+    quick = re.sub(r"updates=\d+", "updates=1", "\n".join([GRPO, DPO, SAVE, MEMORY]))
+    assert quick.count("updates=1") == 2
+    (small / "page.py").write_text(quick, encoding="utf-8")
+    done = python("page.py", cwd=small, TQDM_DISABLE="1", HF_HUB_OFFLINE="1")
+    assert done.returncode == 0, done.stderr
+    assert "chosen_logp" in done.stdout
+    assert done.stdout.endswith(" GB\n")
+    assert load(small / "runs" / "sums").config["reward"] == "function answer_is_right"
+    assert (small / "my-better-model" / "model.safetensors").is_file()
 
 
-def test_from_a_model_to_an_adapter(script, small, tmp_path, capsys):
-    import peft
-    import transformers
+def test_the_record_and_the_reward_are_the_librarys():
+    record = ast.literal_eval(RECORD)
+    assert record in [row for rows in chat_sums() for row in rows]
+    shown = {"last_number": last_number}
+    exec(REWARD, shown)
+    texts = ["7 + 5 = 12.", "12 or 13", "none", "The answer is 12"]
+    assert shown["answer_is_right"]([], texts, [12] * 4) == answer_is_right([], texts, [12] * 4)
 
-    out = tmp_path / "sums"
-    assert script.main(words(small, out, "--memory 1 --gradient-checkpointing")) == 0
+
+def test_the_script_trains_and_goes_on(small, capsys):
+    spec = importlib.util.spec_from_file_location("script", ROOT / "examples" / "to_a_real_model.py")
+    script = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(script)
+    data = small / "my.jsonl"
+    data.write_text("".join(json.dumps(row) + "\n" for row in chat_sums()[0][:20]), encoding="utf-8")
+    model, out = small / "runs" / "smollm2", small / "runs" / "mine"
+    words = ["--model", str(model), "--out", str(out), "--data", str(data), "--seed", "1"]
+    script.main([*words, "--updates", "1"])
     said = capsys.readouterr().out
-    begin = said.index("memory of an update of GRPO")
-    assert begin < said.index("an update of GRPO, at") < said.index("before:")
-    assert said.index("before:") < said.index("after SFT:") < said.index("after GRPO:")
-    assert "peak" in said[begin:]
-    report = json.loads((out / "report.json").read_text())
-    assert list(report) == ["before", "after SFT", "after GRPO"]
-    assert all(0 <= row["greedy"] <= 1 for row in report.values())
-
-    tuned = load(out / "grpo")
-    base = transformers.AutoModelForCausalLM.from_pretrained(small)
-    theirs = peft.PeftModel.from_pretrained(base, out / "adapter").eval()
-    tokens = prompts_of([{"prompt": "Question: Ana has 3 eggs."}], tuned.tokenizer).tokens
-    torch.testing.assert_close(theirs(input_ids=tokens).logits, tuned.model(tokens), rtol=1e-4, atol=1e-4)
-
-    assert script.main(words(small, out)) == 2
-    assert "File exists" in capsys.readouterr().err
+    assert re.search(r"^before: \d+% right; sampled, \d+%\n    \d+: ", said, re.M)
+    assert re.search(r"^after: ", said, re.M)
+    script.main([*words, "--updates", "2"])
+    run = load(out)
+    assert len(run.history) == 2
+    assert run.config["lora"] == {"r": 16, "alpha": 32}
 
 
-def test_resume_goes_on_where_a_run_was_stopped(script, small, tmp_path, capsys, monkeypatch):
-    whole, parts = tmp_path / "whole", tmp_path / "parts"
-
-    def answer_is_right(prompts, completions, answer):  # a model that knows nothing is never right
-        return [float(len(text)) for text in completions]
-
-    monkeypatch.setattr(script, "answer_is_right", answer_is_right)
-    assert script.main(words(small, whole)) == 0
-    real = script.train
-
-    def stopped(stage=None, *given, **how):
-        if stage == "grpo":
-            real(stage, *given, **{**how, "updates": 1})
-            # As an interrupted run is: with the updates that were asked for, and fewer done.
-            raise KeyboardInterrupt
-        return real(stage, *given, **how)
-
-    monkeypatch.setattr(script, "train", stopped)
-    assert script.main(words(small, parts)) == 130
-    monkeypatch.setattr(script, "train", real)
-    assert f"stopped; go on with --resume {parts}" in capsys.readouterr().err
-    assert script.main(["--resume", str(parts)]) == 0
-    said = capsys.readouterr().out
-    assert "sft: done before, 2 updates" in said
-    assert "grpo: resumed after 1 updates" in said
-    one, other = load(whole / "grpo"), load(parts / "grpo")
-    assert len(one.history) == len(other.history) == 2
-    assert one.history["grad_norm"].gt(0).all()
-    weights = other.model.state_dict()
-    assert all(torch.equal(x, weights[name]) for name, x in one.model.state_dict().items())
-    assert (parts / "adapter" / "adapter_model.safetensors").is_file()
+def test_the_memory_on_the_page_is_recorded():
+    table = results("language_footprint")
+    peaks = table[table["phase"] == "peak"].set_index(["size", "way"])
+    measured, computed = peaks["bytes"] / 1e9, peaks["formula_bytes"] / 1e9
+    rows = re.findall(r"^\| ((?:all weights|LoRA).*?) \| ([\d.]+) \| ([\d.]+) \|$", PAGE, re.M)
+    assert [way for way, *_ in rows] == list(measured["SmolLM2"].index)
+    for way, *said in rows:
+        assert said == [f"{x['SmolLM2', way]:.2f}" for x in (measured, computed)]
+    ratio = measured / computed
+    assert f"between {ratio.min():.2f} and {ratio.max():.2f} times" in PAGE
+    timed = table[table["seconds"] > 0]
+    counted = timed["operations"] / timed["formula_operations"]
+    assert counted.between(0.998, 1.002).all()
+    timed = timed[timed["size"] == "SmolLM2"].assign(rate=timed["operations"] / timed["seconds"])
+    rate = timed.pivot(index="way", columns="phase", values="rate")
+    share = rate["generating"] / rate["scoring"]
+    assert f"{share.min():.0%} to {share.max():.0%}" in PAGE.replace(" %", "%")
 
 
-def test_the_page_has_the_recorded_shares():
-    table = results("language_real_model")
-    shares = {x: table.pivot(index="seed", columns="stage", values=x) * 100 for x in ("greedy", "sampled")}
-    assert list(shares["greedy"].index) == facts("language_real_model")["seeds"]
-
-    def row(name, of, sign=""):
-        cells = []
-        for x in shares.values():
-            mean, low, high = (f"{round(float(y)):{sign}d}".replace("-", "−") for y in aggregate(of(x)))
-            cells.append(f"{mean} ({low} to {high})")
-        return f"| {name} | {' | '.join(cells)} |"
-
-    lines = [
-        *(row(name, lambda x, stage=stage: x[stage]) for name, stage in zip(NAMES, STAGES, strict=True)),
-        row("what SFT changes", lambda x: x["after SFT"] - x["before"], "+"),
-        row("what GRPO changes", lambda x: x["after GRPO"] - x["after SFT"], "+"),
-    ]
-    assert "\n".join(lines) in PAGE
-    recorded_facts = facts("language_real_model")
-    minutes = recorded_facts["cpu_seconds"] / len(recorded_facts["seeds"]) / 60
-    assert f"A seed takes {minutes:.1f} minutes of one core" in PAGE
-    by_grpo = {name: x["after GRPO"] - x["after SFT"] for name, x in shares.items()}
-    assert by_grpo["sampled"].min() > 0  # "in all five seeds"
-    assert ((by_grpo["greedy"] > 0).sum(), (by_grpo["greedy"] < 0).sum()) == (3, 2)
+def test_the_memory_of_a_larger_model_is_computed():
+    transformers = pytest.importorskip("transformers")
+    config = transformers.Qwen2Config(
+        vocab_size=151936,
+        hidden_size=896,
+        intermediate_size=4864,
+        num_hidden_layers=24,
+        num_attention_heads=14,
+        num_key_value_heads=2,
+        tie_word_embeddings=True,
+    )
+    rows = re.findall(r"^\| (float32|bfloat16) \| (\d+) \| (no|yes) \| ([\d.]+) \|$", PAGE, re.M)
+    assert len(rows) == 4
+    for dtype, micro, checkpointing, said in rows:
+        how = {"dtype": dtype, "gradient_checkpointing": checkpointing == "yes"}
+        work = Work(64, 200, 256, micro_rows=int(micro), generation_rows=64, rank=16, **how)
+        assert f"{memory(Sizes.of(config), work)['peak'] / 1e9:.1f}" == said

@@ -23,7 +23,7 @@ The same with your own model, prompts and reward function::
 `world`, `data`                a tiny world whose true reward is known; the formats of your own data
 `tokens`, `model`              tokenizer, padding, completions; a decoder like GPT-2, and generation
 `hf`, `footprint`              models and tokenizers of transformers; the memory they take
-`word_problems`                sums in words, with a reward that reads the last number
+`smollm2`, `sums`              a pretrained chat model; sums, which a program can check
 `evaluating`, `best_of_n`      evaluation of policies; best-of-n sampling
 =============================  ============================================================================
 

@@ -300,30 +300,3 @@ def arithmetic(sizes: Sizes, work: Work) -> dict[str, int]:
     looked = n * (work.prompt**2 + sum(work.prompt + t for t in range(1, work.completion)))
     generating = body + adapters + head + look * looked
     return {"generating": generating, "scoring": forward, "training": training}
-
-
-def seconds(
-    sizes: Sizes, work: Work, *, operations: float, bandwidth: float, between: float = 0.0
-) -> dict[str, float]:
-    """Seconds of an update, by phase, on a machine whose rates are known.
-
-    Generating is a step a token, each of which takes as long as its arithmetic, or as reading all weights and
-    the cache from memory, or as what lies between two steps, whichever is longest.
-
-    Parameters
-    ----------
-    operations : float above 0
-        Multiplications and additions a second, as they are reached, not as they are advertised.
-    bandwidth : float above 0
-        Bytes read from memory a second.
-    between : float
-        Seconds that a step of generation takes even with nothing to compute: a few hundred kernels.
-    """
-    count, bytes_ = arithmetic(sizes, work), memory(sizes, work)
-    found = {name: count[name] / operations for name in ("generating", "scoring", "training")}
-    if work.stage == "grpo":
-        rounds = -(-work.rows // work.sampled_rows)
-        reading = (bytes_["weights"] + cache(sizes, work) / 2) / bandwidth
-        steps = rounds * work.completion * max(reading, between)
-        found["generating"] = max(found["generating"], steps)
-    return found

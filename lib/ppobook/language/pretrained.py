@@ -89,6 +89,9 @@ class Pretrained(nn.Module):
             self.output = net
         # A model whose positions are computed may have no limit in its config.
         self.context: int = getattr(text, "max_position_embeddings", None) or sys.maxsize
+        if (getattr(text, "rope_parameters", None) or {}).get("rope_type") == "longrope":
+            # Past it, all positions are rotated otherwise: a token would have another probability afterwards.
+            self.context = text.original_max_position_embeddings
         self.eos, self.pad = eos, pad
         if max(eos, pad) >= self.vocab_size:
             raise ValueError(

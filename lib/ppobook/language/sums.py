@@ -11,11 +11,17 @@ hardly ever right about large ones, and one knows how often (`Sums.knows`).
     tuned = train("grpo", base, sums.prompts, reward=last_is_right, max_new_tokens=12)
 
 `last_is_right` is the rule that is meant. `one_is_right` has a hole: a list of all numbers satisfies it.
+
+The same for a pretrained chat model, which answers in its own words:
+
+    sums, held_out = chat_sums()
+    tuned = train("grpo", "runs/smollm2", sums, reward=answer_is_right, max_new_tokens=16)
 """
 
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Sequence
 from typing import Any, Final
 
@@ -32,6 +38,9 @@ _DOUBT: Final = 0.3
 _NO_CARRY: Final = 0.7
 
 MAX_NEW_TOKENS: Final = 12
+
+# A number: 1,000 or 1000, with decimals or without. The minus of "5 - 3" is no sign.
+_NUMBER: Final = re.compile(r"(?:(?<![\d.)])-)?(?:\d{1,3}(?:,\d{3})+(?!\d)|\d+)(?:\.\d+)?")
 
 
 class Sums:
@@ -108,3 +117,36 @@ def last_is_right(prompts: Sequence[str], completions: Sequence[str], answer: Se
 def one_is_right(prompts: Sequence[str], completions: Sequence[str], answer: Sequence[int]) -> list[float]:
     """1 where any word of a completion is the sum, else 0: a reward function with a hole."""
     return [float(str(n) in text.split()) for text, n in zip(completions, answer, strict=True)]
+
+
+# ------------------------------------------------------------------------------------- for a chat model
+
+
+def chat_sums(
+    digits: int = 1, *, seed: int = 0, held_out: int = 20
+) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+    """All sums of two numbers with this many digits: those to train on, and those held out.
+
+    A record has a "prompt", a conversation that asks, and an "answer". No sum that is held out is in the
+    first list, nor the same sum the other way round.
+    """
+    numbers = range(10 ** (digits - 1) if digits > 1 else 0, 10**digits)
+    pairs = np.array([(a, b) for a in numbers for b in numbers if a <= b])
+    pairs = np.random.default_rng(seed).permutation(pairs).tolist()
+    training = [_chat_sum(*pair) for a, b in pairs[held_out:] for pair in sorted({(a, b), (b, a)})]
+    return training, [_chat_sum(*pair) for pair in pairs[:held_out]]
+
+
+def _chat_sum(a: int, b: int) -> dict[str, Any]:
+    return {"prompt": [{"role": "user", "content": f"What is {a} + {b}?"}], "answer": a + b}
+
+
+def last_number(text: str) -> float | None:
+    """The last number of a text; None if it has none."""
+    found = _NUMBER.findall(text)
+    return float(found[-1].replace(",", "")) if found else None
+
+
+def answer_is_right(prompts: Sequence[str], completions: Sequence[str], answer: Sequence[Any]) -> list[float]:
+    """1 where the last number of a completion is the answer, else 0: a reward function."""
+    return [float(last_number(text) == float(n)) for text, n in zip(completions, answer, strict=True)]

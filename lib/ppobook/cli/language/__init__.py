@@ -26,6 +26,7 @@ COMMANDS = {
     "best_of_n": ("ppobook.cli.language.evaluate:best_of_n", "sample n completions, keep the best"),
     "ladder": ("ppobook.cli.language.evaluate:ladder", "rewards of texts with more and more kind words"),
     "export": ("ppobook.cli.language.evaluate:export", "export a model for transformers"),
+    "smollm2": ("ppobook.cli.language.smollm2:smollm2", "download a pretrained chat model to train"),
 }
 
 EXAMPLES = """\
