@@ -196,6 +196,16 @@ def test_minus_infinity_masks_actions(kind, settings, fast):
 
 
 @LEARNERS
+def test_dropout_and_batch_normalisation_leave_the_first_ratios_at_one(kind):
+    layers = [torch.nn.Linear(4, 8), torch.nn.BatchNorm1d(8), torch.nn.Dropout(0.5), torch.nn.Linear(8, 2)]
+    made = own_networks(kind, policy=CategoricalPolicy(4, 2, network=torch.nn.Sequential(*layers)))
+    one, collector = learner(made)
+    rollout = collector.collect(32)
+    logp = one.policy.distribution(rollout.observations.flatten(0, 1)).logp(rollout.actions.flatten())
+    torch.testing.assert_close(logp, rollout.logp.flatten())
+
+
+@LEARNERS
 @pytest.mark.parametrize(
     ("made", "message"),
     [

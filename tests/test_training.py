@@ -114,6 +114,18 @@ def test_a_run_without_an_id_is_resumed_with_its_environment(env, tmp_path):
     same_run(train(resume=tmp_path / "run", total_steps=300, env=env), whole)
 
 
+def test_a_run_is_resumed_with_the_environment_that_its_function_made(tmp_path):
+    kinds = [lambda env: env, Doubled]
+
+    def make():
+        return kinds[0](gym.make("CartPole-v1"))
+
+    small(env=make, total_steps=130, out=tmp_path / "run")
+    kinds.reverse()
+    with pytest.raises(ValueError, match=r"env must be the run's, <.*, got <Doubled<"):
+        train(resume=tmp_path / "run", total_steps=300, env=make)
+
+
 def test_an_environment_with_an_id_is_not_needed_on_resume(tmp_path):
     env = {"env": "ppobook/Chain-v0", "env_kwargs": {"slip": 0.25}}
     train("vanilla", num_steps=4, **env, total_steps=32, out=tmp_path / "run")

@@ -99,8 +99,9 @@ class Learner(Stateful):
         with torch.random.fork_rng(devices=[]), float32_on_cpu():
             torch.manual_seed(stream(seed, "networks"))
             policy, value = self.networks(observation_space, action_space, seed)
-        self.policy = policy.to(device)
-        self.value = value.to(device) if critic and value is not None else None
+        # With dropout a policy has no ratio to its own past: it is off, as in evaluation.
+        self.policy = policy.to(device).eval()
+        self.value = value.to(device).eval() if critic and value is not None else None
 
     def networks(
         self, observation_space: gym.Space, action_space: gym.Space, seed: int

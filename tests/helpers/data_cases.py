@@ -48,8 +48,10 @@ class PieceTokenizer:
             return text.removesuffix("<|end|>\n")
         return text + "<|assistant|>" * add_generation_prompt
 
-    def apply_chat_template(self, messages, *, tokenize, **how):
+    def apply_chat_template(self, messages, *, tokenize, tools, system="", **how):
         assert tokenize
+        messages = [{"role": "system", "content": system}] * bool(system) + messages
+        messages = [{"role": "tool", "content": tool} for tool in tools or ()] + messages
         assert not (how.get("add_generation_prompt") and how.get("continue_final_message"))
         self.calls.append({"messages": messages})
         if any(m["role"] == "system" for m in messages[1:]):
@@ -73,7 +75,7 @@ def answered(completions, tokenizer):
     assert (completions.logp == 0).all()
     assert completions.logp.shape == completions.tokens.shape
     last = completions.tokens.gather(1, completions.last[:, None])
-    assert (last == tokenizer.eos).all()
+    assert set(last.flatten().tolist()) <= {*getattr(tokenizer, "end_tokens", [tokenizer.eos])}
     assert (completions.tokens[~completions.mask] == tokenizer.pad).all()
     assert (completions.prompts[~completions.prompt_mask] == tokenizer.pad).all()
     return completions.texts(tokenizer, eos=True)

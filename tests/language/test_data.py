@@ -66,8 +66,19 @@ def test_conversations():
         assert [t.decode(row) for row in prompts_of([CHAT[name]], t).tokens] == [question]
 
 
+def test_the_columns_for_the_chat_template_are_passed_to_it():
+    t = PieceTokenizer(ends="<|end|>")
+    tools = prompts_of([{**CHAT["prompt"], "tools": ["It is"]}], t)
+    assert t.decode(tools.tokens[0]) == f"<|tool|>It is<|end|>\n<|user|>{SKY}<|end|>\n<|assistant|>"
+    system = pairs_of([{**CHAT["preference"], "chat_template_kwargs": {"system": "It is"}}], t)
+    assert asked(system.rejected, t) == [f"<|system|>It is<|end|>\n<|user|>{SKY}<|end|>\n<|assistant|>"]
+    assert answered(system.rejected, t) == ["It is green.<|end|>"]
+
+
 def test_an_end_that_is_there_is_not_written_twice():
     t = PieceTokenizer()
+    t.end_tokens = [t.eos, t.ids["<|end|>"]]  # as of models with an end of turn
+    assert answered(examples_of([CHAT["completion"]], t), t) == ["It is blue.<|end|>"]
     records = [
         {"prompt": "The sky", "completion": text} for text in (" is", " is</s>", " is</s>\n ", " </s> is")
     ]

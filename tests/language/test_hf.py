@@ -13,6 +13,7 @@ from small_pretrained import (
     KINDS,
     PAD,
     ROWS,
+    WORDS,
     V,
     as_decoder,
     assert_close,
@@ -30,7 +31,8 @@ from small_pretrained import (
 from ppobook.language import hf, pretrained
 from ppobook.language.evaluating import compare, evaluate
 from ppobook.language.generation import generate
-from ppobook.language.pretrained_tokenizer import open_tokenizer
+from ppobook.language.opening import open_reference
+from ppobook.language.pretrained_tokenizer import build_tokenizer, open_tokenizer
 from ppobook.language.rewards import RewardModel
 from ppobook.language.tokens import left_pad
 from ppobook.language.training import train
@@ -101,6 +103,21 @@ def test_tokens_that_the_model_does_not_have_are_named(transformers):
     assert hf.open_pretrained(net, tokenizer)[0].pad == V
 
 
+def test_a_reference_with_other_words_is_refused(tmp_path):
+    hf.save_pretrained(
+        opened(net_of("gpt2")), tmp_path / "new", words(vocabulary=[*WORDS[:4], *WORDS[:3:-1]])
+    )
+    with pytest.raises(ValueError, match="reference must have the same words as the model, got other words"):
+        open_reference(tmp_path / "new", open_tokenizer(words()))
+
+
+def test_a_class_of_ones_own_is_refused(transformers):
+    net = net_of("gpt2")
+    net.__class__ = type("Mine", (transformers.GPT2LMHeadModel,), {})
+    with pytest.raises(ValueError, match="must be of a class that transformers makes, got a Mine"):
+        opened(net)
+
+
 def test_a_model_whose_trial_fails_is_refused(transformers, monkeypatch):
     """Its forward pass differs from its parts, with positions, or with its cache."""
     gpt2 = transformers.GPT2Model.forward
@@ -145,6 +162,7 @@ def test_gpt2_in_our_decoder_is_gpt2(transformers):
 
 def test_transformers_reads_what_was_saved(net, transformers, tmp_path):
     net.generation_config.repetition_penalty = 1.5
+    net.generation_config.eos_token_id = [EOS, 6]
     model, tokenizer = hf.open_pretrained(net, words(template=CHAT))
     with torch.no_grad():
         for parameter in model.parameters():
@@ -152,6 +170,8 @@ def test_transformers_reads_what_was_saved(net, transformers, tmp_path):
     hf.save_pretrained(model, tmp_path / "new", tokenizer)
     again = transformers.AutoModelForCausalLM.from_pretrained(tmp_path / "new").eval()
     assert type(again) is type(net)
+    assert again.generation_config.eos_token_id == [EOS, 6]
+    assert build_tokenizer(tokenizer.description()).end_tokens == tokenizer.end_tokens == [EOS, 6]
     tokens = torch.tensor(ROWS[2:3])
     assert_close(again(input_ids=tokens).logits, model(tokens))
     assert not torch.equal(again(input_ids=tokens).logits, net(input_ids=tokens).logits)

@@ -42,6 +42,8 @@ def load_envs(envs: VectorEnv, saved: bytes) -> None:
     if not isinstance(restored, list):
         vector.load_state_dict(restored)
         return
+    if str(restored[0]) != str(vector.envs[0]):  # both with all wrappers
+        raise ValueError(f"env must be the run's, {restored[0]}, got {vector.envs[0]}")
     for old in vector.envs:
         old.close()
     vector.envs = restored

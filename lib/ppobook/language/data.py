@@ -8,7 +8,7 @@
 
 These are the formats that TRL documents ("Dataset formats and types"). A record is a dict. Its columns hold
 texts, or conversations: lists of messages such as ``{"role": "user", "content": "Tell me of the fox."}``,
-which are formatted by the tokenizer's chat template.
+which are formatted by the tokenizer's chat template, with the columns "tools" and "chat_template_kwargs".
 
 Reward functions are passed texts in either case (`ppobook.language.rewards`): a conversation as its chat
 template writes it. TRL passes the messages; to have them, put them in a further column, which is passed by

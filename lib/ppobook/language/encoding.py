@@ -25,13 +25,16 @@ class Encoder:
     def __init__(self, tokenizer: Any) -> None:
         self.tokenizer = tokenizer
         self.retokenized = 0
+        self.record: Record = {}
 
     def prompt(self, record: Record) -> list[int]:
         """The tokens of a record's prompt."""
+        self.record = record
         return self._opened(text_of(record, "prompt"))
 
     def alone(self, record: Record, name: str) -> Sides:
         """A text or a conversation without a prompt: its first token, and the rest."""
+        self.record = record
         text = text_of(record, name)
         ids = self._whole(text)
         bos = getattr(self.tokenizer, "bos", None)
@@ -41,10 +44,12 @@ class Encoder:
 
     def example(self, record: Record) -> Sides:
         """A prompt and its completion."""
+        self.record = record
         return self._after(text_of(record, "prompt"), [text_of(record, "completion")])
 
     def pair(self, record: Record) -> Sides:
         """A prompt, the chosen and the rejected completion."""
+        self.record = record
         chosen, rejected = text_of(record, "chosen"), text_of(record, "rejected")
         _check_one_kind(chosen, rejected)
         if record.get("prompt") is not None:
@@ -88,23 +93,23 @@ class Encoder:
         return self._rendered(text, add_generation_prompt=False)
 
     def _rendered(self, messages: list[dict[str, Any]], **how: bool) -> list[int]:
-        """A conversation's tokens, by the chat template."""
+        """A conversation's tokens, by the chat template and the record's own arguments for it."""
         template = getattr(self.tokenizer, "apply_chat_template", None)
         if template is None:
             raise TypeError("records must have texts for a tokenizer without chat template, got messages")
-        ids = template(messages, tokenize=True, **how)
+        own = self.record.get("chat_template_kwargs") or {}
+        ids = template(messages, tokenize=True, tools=self.record.get("tools"), **own, **how)
         return list(ids["input_ids"] if isinstance(ids, Mapping) else ids)
 
     def _ended(self, ids: list[int]) -> list[int]:
-        """The ids up to end-of-sequence, without white space after it; appended if none is at the end."""
-        eos = self.tokenizer.eos
+        """The ids up to an end token, without white space after it; eos is appended if none is at the end."""
         if not ids:
             raise ValueError("a completion must add a token to its prompt, got none")
-        if eos in ids:
-            end = len(ids) - ids[::-1].index(eos)
-            if not self.tokenizer.decode(ids[end:]).strip():
-                return ids[:end]
-        return [*ids, eos]
+        ends = getattr(self.tokenizer, "end_tokens", [self.tokenizer.eos])
+        end = max((i for i, token in enumerate(ids, start=1) if token in ends), default=0)
+        if end and not self.tokenizer.decode(ids[end:]).strip():
+            return ids[:end]
+        return [*ids, self.tokenizer.eos]
 
 
 def text_of(record: Record, name: str) -> Text:

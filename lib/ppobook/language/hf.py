@@ -98,6 +98,8 @@ def open_pretrained(
         net = _copy_of(net, weights) if in_memory else net
         opened = _adapted(net.eval(), tokenizer)
     body = getattr(opened, "body", opened)
+    if isinstance(tokenizer, PretrainedTokenizer):
+        tokenizer = PretrainedTokenizer(tokenizer.tokenizer, body.end_tokens)
     body.dtype = body.dtype if dtype is None else dtype_name(dtype)
     if lora is not None:
         body.add_lora(lora, seed)
@@ -120,6 +122,8 @@ def _copy_of(model: Any, weights: torch.dtype) -> Any:
     """A copy of a model in memory, made from its config and its weights, as from a checkpoint."""
     auto = _auto_class(type(model).__name__.endswith(_SCORES))
     net = net_from_config(auto, plain_config(model.config), model.config._attn_implementation, weights)
+    if type(net) is not type(model):
+        raise ValueError(f"model must be of a class that transformers makes, got a {type(model).__name__}")
     net.load_state_dict(model.state_dict())
     for name, parameter in model.named_parameters():
         net.get_parameter(name).requires_grad_(parameter.requires_grad)
@@ -162,6 +166,8 @@ def _adapted(net: Any, tokenizer: Tokenizer) -> Any:
 
 def _reward_model(net: Any, special: dict[str, Any]) -> RewardModel:
     """A sequence classifier with one label as reward model."""
+    if not hasattr(net, "score"):
+        raise ValueError(f"model must be a classifier with a head `score`, got a {type(net).__name__}")
     reward_model = RewardModel(Pretrained(net.base_model, **special), "last", bias=net.score.bias is not None)
     reward_model.output.load_state_dict(net.score.state_dict())
     for name, parameter in net.score.named_parameters():
@@ -210,7 +216,8 @@ def save_pretrained(model: Any, folder: str | Path, tokenizer: Any = None, *, me
         tokenizer = _save_reward_model(model, target.path, tokenizer)
     elif merge:
         net = _filled(_auto_class(scores=False), model, model.output.state_dict())
-        net.generation_config = model.output.generation_config
+        net.generation_config = copy.deepcopy(model.output.generation_config)
+        net.generation_config.eos_token_id = model.end_tokens
         net.save_pretrained(target.path)
     else:
         _save_adapters(model, target.path)

@@ -84,11 +84,9 @@ def open_reward_model(argument: str, given: Any, tokenizer: Any) -> RewardModel:
 
 def open_reference(given: Any, tokenizer: Any, dtype: str | None = None) -> Any:
     """Open the model that the KL of a policy is measured from. It must have the policy's words."""
-    run = run_given("reference", given)
-    if run is None:
-        return open_model(given, tokenizer, dtype=dtype)[0]
-    check_same_words("reference", run.tokenizer, tokenizer)
-    return run.model
+    model, own = open_model(given, tokenizer if isinstance(given, nn.Module) else None, dtype=dtype)
+    check_same_words("reference", own, tokenizer)
+    return model
 
 
 def check_same_words(argument: str, other: Any, tokenizer: Any) -> None:

@@ -22,11 +22,13 @@ class PretrainedTokenizer:
         By their ids; None where an id has no token.
     bos : int or None
         The token that the tokenizer puts before texts, if any.
+    end_tokens : list of int
+        The ids that end a completion: `eos`, and those of the model that it was opened with.
     apply_chat_template : function
         The tokenizer's own. Absent if it has no chat template.
     """
 
-    def __init__(self, tokenizer: Any) -> None:
+    def __init__(self, tokenizer: Any, end_tokens: Iterable[int] = ()) -> None:
         self.tokenizer = tokenizer
         if tokenizer.eos_token_id is None:
             raise ValueError("tokenizer must have an eos_token, which ends a completion, got None")
@@ -37,6 +39,7 @@ class PretrainedTokenizer:
             words[i] = word
         self.words = tuple(words)
         self.eos: int = tokenizer.eos_token_id
+        self.end_tokens = sorted({self.eos, *end_tokens})
         self.pad: int = self.eos if tokenizer.pad_token_id is None else tokenizer.pad_token_id
         begin = tokenizer.encode("", add_special_tokens=True)[:1]
         self.bos: int | None = begin[0] if begin and begin[0] == tokenizer.bos_token_id else None
@@ -61,7 +64,7 @@ class PretrainedTokenizer:
             self.tokenizer.save_pretrained(folder)
             found = sorted(path for path in Path(folder).rglob("*") if path.is_file())
             files = {str(p.relative_to(folder)): p.read_bytes().decode("latin-1") for p in found}
-        return {"kind": "transformers", "files": files}
+        return {"kind": "transformers", "files": files, "end_tokens": self.end_tokens}
 
     def save_pretrained(self, folder: str | Path) -> None:
         """Write it to a folder, for `AutoTokenizer.from_pretrained`."""
@@ -85,4 +88,5 @@ def build_tokenizer(described: dict[str, Any]) -> PretrainedTokenizer:
                 raise ValueError(f"the tokenizer's files must be inside its folder, got {name!r}")
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_bytes(text.encode("latin-1"))
-        return PretrainedTokenizer(library().AutoTokenizer.from_pretrained(folder, trust_remote_code=False))
+        tokenizer = library().AutoTokenizer.from_pretrained(folder, trust_remote_code=False)
+        return PretrainedTokenizer(tokenizer, described["end_tokens"])
