@@ -47,6 +47,7 @@ def data_of(o: argparse.Namespace) -> tuple[list[dict], list[dict]]:
 
 def report(name: str, model, tokenizer, rows: list[dict], o: argparse.Namespace) -> None:
     """Print the share of right answers, greedy and sampled, and some samples."""
+    model.to(o.device)
     asked = {"reward_model": answer_is_right, "tokenizer": tokenizer, "seed": o.seed}
     asked |= {"max_new_tokens": o.max_new_tokens, "n": len(rows)}
     greedy = evaluate(model, rows, temperature=0.0, **asked)
@@ -60,9 +61,8 @@ def main(words: list[str] | None = None) -> None:
     """Evaluate, train, and evaluate again."""
     o = options(words)
     training, held_out = data_of(o)
-    model, tokenizer = open_pretrained(o.model, dtype=o.dtype)
-    report("before", model.to(o.device), tokenizer, held_out, o)
-    if o.out.exists():
+    report("before", *open_pretrained(o.model, dtype=o.dtype), held_out, o)
+    if any(o.out.glob("checkpoint-*")):
         run = train(resume=o.out, data=training, reward=answer_is_right, updates=o.updates)
     else:
         run = train(
@@ -83,9 +83,12 @@ def main(words: list[str] | None = None) -> None:
             out=o.out,
             checkpoint_every=10,
         )
-    report("after", run.model.to(o.device), run.tokenizer, held_out, o)
+    report("after", run.model, run.tokenizer, held_out, o)
     print(f"to write it for transformers: ppobook language export {o.out} FOLDER")
 
 
 if __name__ == "__main__":
-    main()
+    try:
+        main()
+    except KeyboardInterrupt as stopped:  # it says after which update, which is saved
+        raise SystemExit(f"{stopped}; run the same command again to go on") from None

@@ -4,11 +4,11 @@
     fixed         w P + 4 A adapters + 4 A gradients + 8 A moments of Adam + 4 A reference
     generating    g rows:   keys and values 2 a L k (X + Y) g            + 28 V g, or the prompts at once
     scoring       m rows:   12 V Y m, or a pass of which nothing is kept
-    training      m rows:   activations of L layers, (X + Y) m tokens    + 20 V Y m
+    training      m rows:   activations of L layers, (X + Y) m tokens    + 12 V Y m
     peak          fixed + the largest of the three
 
     L layers, width h, inner width f, queries of width q, keys of width k, V words in the vocabulary;
-    X tokens of a prompt, Y of a completion; with bfloat16, 18 for the 20, 10 for the 12 and 30 for the 28;
+    X tokens of a prompt, Y of a completion; with bfloat16, 10 for scoring's 12 and 30 for the 28;
     with gradient checkpointing, one layer or the logits, whichever is larger, beside the layers' inputs
 
 For models of the kind of Llama: RMS norms, rotary positions, a gated MLP, grouped keys and values. The
@@ -204,8 +204,11 @@ def memory(sizes: Sizes, work: Work) -> dict[str, int]:
     parts["activations"] = kept * read
     if work.half and work.rank is None:  # copies of the matrices in half precision, which are kept as well
         parts["activations"] += 2 * sizes.multiplied()
-    copies = (18 if work.half else 20) if samples else 12
-    parts["logits"] = copies * sizes.vocab * work.completion * work.trained_rows
+    logits = sizes.vocab * work.completion * work.trained_rows
+    parts["logits"] = 12 * logits
+    if samples:  # the entropy, of at most a million logits at a time
+        some = min(logits, 2**20 + sizes.vocab)
+        parts["logits"] = max(12 * logits, (6 if work.half else 8) * logits + 12 * some)
     again = 5 * layer // 4 * read if work.gradient_checkpointing else 0
     parts["training"] = parts["activations"] + max(parts["logits"], again)
     return parts | {"peak": fixed + max(parts["generating"], parts["scoring"], parts["training"])}
