@@ -6,8 +6,9 @@ that of pretraining). Two questions: does the term keep what the policy learned 
 prevent over-optimization? `corpus_loss` is the loss on 1,024 held-out texts, in nats a token.
 
 Reward models read the last token and have standard deviation 1 (`language_chain/shared.py`). Rate and number
-of updates are those of `language_overoptimisation`. γ_ptx was chosen on seeds 0 to 2 among .03, .1, .3 and 1,
-with β = 0: the largest gold at the end. The seeds here are fresh, and all are reported.
+of updates are those of `language_overoptimisation`. On seeds 0 to 2, without a price on the KL, γ_ptx of .03
+and .1 let gold collapse, .3 delayed that, and 1 kept gold near 1.9: the last two are recorded. The seeds here
+are fresh, and all are reported.
 """
 
 import sys
@@ -25,8 +26,9 @@ sys.path.append(str(Path(__file__).resolve().parents[1]))  # where the other exp
 
 from language_chain.shared import followed, judge, learner_of, looked_at, sft, summed_up
 
-LR, UPDATES, LOOKS, PTX = 3e-4, 60, 4, 0.3
-SETTINGS = [{"kl_coef": beta, "ptx": ptx} for beta in (0.0, 0.03) for ptx in (0.0, PTX)]
+LR, UPDATES, LOOKS = 3e-4, 60, 4
+PAIRS = ((0.0, 0.0), (0.03, 0.0), (0.3, 0.0), (0.0, 0.3), (0.0, 1.0), (0.03, 0.3))
+SETTINGS = [{"kl_coef": beta, "ptx": ptx} for beta, ptx in PAIRS]
 WORLD = World()
 
 
@@ -63,9 +65,9 @@ if __name__ == "__main__":
         "language_ptx",
         one,
         SETTINGS,
-        seeds=range(100, 110),
+        seeds=range(100, 105),
         workers=1,
         digits=4,
-        note="The weight of the term was chosen on seeds 0 to 2; every seed reported.",
+        note="The weights of the term were chosen on seeds 0 to 2; every seed reported.",
     )
     summed_up("language_ptx", [*SETTINGS[0], "update"], ["corpus_loss", "kl", "proxy", "gold", "kind_words"])
