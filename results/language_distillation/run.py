@@ -1,10 +1,10 @@
-"""On-policy distillation: PPO with no reward but the per-token KL to a teacher, beside SFT on the teacher's texts.
+"""On-policy distillation: PPO whose only reward is the per-token KL to a teacher, beside SFT on its texts.
 
 The teacher is PPO's policy on a reward model that reads the last token, at β = .03, after 60 updates
-(`language_overoptimisation`); the student begins as the policy after SFT. "on-policy" is the library's PPO with
-R = 0, the teacher as reference and β = 1: the student writes, and the teacher says how probable each token is.
-"sft" is the next-token loss on texts of the teacher. Both take four gradient steps on each 64 new texts, in two
-epochs of two minibatches.
+(`language_overoptimisation`); the student begins as the policy after SFT. "on-policy" is the library's PPO
+with R = 0, the teacher as reference and β = 1: the student writes, and the teacher says how probable each
+token is. "sft" is the next-token loss on texts of the teacher. Both take four gradient steps on each 64 new
+texts, in two epochs of two minibatches.
 
 `kl` is KL(student, teacher) and `kl_reverse` KL(teacher, student), in nats a text, exact in each state, over
 512 completions of the student and of the teacher. Each rate is the one of 1e-4, 3e-4, 1e-3 and 3e-3 with the
@@ -62,6 +62,9 @@ class Imitation(PPO):
 
     def forward(self, batch):
         return {}
+
+    def loss_weight(self, batch):
+        return len(batch)
 
     def loss(self, batch, outputs=None):
         return next_token_loss(self.model, batch)[0], {}

@@ -1,16 +1,16 @@
 """Values inside a text: PPO's critic beside the mean of K rollouts from the same prefix (VinePPO).
 
 On tiny sums (`ppobook.language.sums`), with the runs of `language_critic`: PPO without a KL, 64 prompts an
-update. At a look each of the 100 prompts is answered once. For each prefix of an answer, the empty one and the
-whole answer less its last token among them, the true value is the share right of 128 rollouts from it. Three estimates of it: the
+update. At a look each of the 100 prompts is answered once. The true value of each prefix of an answer, the
+empty one among them, is the share right of 128 rollouts from it. There are three estimates of it: the
 critic's V, the mean of K = 8 other rollouts from the prefix (`vine`), and the mean of 8 other answers to the
-prompt, one number for the whole text (`group`). Each gets the share of the variance over prefixes that it
-explains, 1 − mean squared error / variance; and the same for what a token changes, V(s_{t+1}) − V(s_t), over
-all tokens but the last, with the suffix _step. `tokens` is the number of tokens of the 8 rollouts per token of
-the text.
+prompt, one number for the whole text (`group`). Of each, the share of the variance over prefixes is taken
+that it explains, 1 − mean squared error / variance; with the suffix _step the same for what a token changes,
+V(s_{t+1}) − V(s_t), over all tokens but the last. `tokens` is the number of tokens of the 8 rollouts for each
+token of the texts.
 
 Kazemnejad et al. 2025, "VinePPO: refining credit assignment in RL training of LLMs". Nothing was chosen: the
-rate is that of `language_critic`. The seeds are its seeds, all reported.
+rate is that of `language_critic`, and so are the seeds. All are reported.
 """
 
 import sys
@@ -80,6 +80,14 @@ def one(seed: int, method: str, lr: float) -> list[dict]:
 
 
 if __name__ == "__main__":
-    record("language_vine", one, SETTINGS, seeds=range(100, 110), workers=1, digits=4, note="Every seed reported.")
+    record(
+        "language_vine",
+        one,
+        SETTINGS,
+        seeds=range(100, 110),
+        workers=1,
+        digits=4,
+        note="Every seed reported.",
+    )
     columns = ["critic", "vine", "group", "critic_step", "vine_step", "right", "tokens"]
     summed_up("language_vine", ["method", "update"], columns)
