@@ -27,7 +27,7 @@ sys.path.append(str(Path(__file__).resolve().parents[1]))  # where the other exp
 from language_chain.shared import followed, judge, learner_of, looked_at, sft, summed_up
 
 LR, UPDATES, LOOKS = 3e-4, 60, 4
-PAIRS = ((0.0, 0.0), (0.03, 0.0), (0.3, 0.0), (0.0, 0.3), (0.0, 1.0), (0.03, 0.3))
+PAIRS = ((0.0, 0.0), (0.03, 0.0), (0.0, 0.3), (0.0, 1.0))
 SETTINGS = [{"kl_coef": beta, "ptx": ptx} for beta, ptx in PAIRS]
 WORLD = World()
 
