@@ -199,7 +199,7 @@ def distinct(completions: Completions, n: int) -> float:
     """The share of distinct n-grams among all n-grams of the completions; 1 if none is repeated.
 
     Li et al. 2016, "A diversity-promoting objective function for neural conversation models", who divide by
-    the number of words. It decreases with the amount of text, so compare equal numbers of completions.
+    the number of words. It decreases with the amount of text, so compare equal numbers of tokens.
     """
     seen: set[tuple[int, ...]] = set()
     number = 0

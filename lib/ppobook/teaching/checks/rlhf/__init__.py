@@ -23,7 +23,7 @@ CHAPTER = Chapter(
         "sec-rlhf-batch": "Everything from chapters 1 to 5, in a batch of tokens",
         "sec-rlhf-bradley-terry": "Bradley and Terry, and the loss",
         "sec-rlhf-identifiable": "What choices can tell, and what they cannot",
-        "sec-rlhf-objective": "The objective: reward, less a price on distance",
+        "sec-rlhf-objective": "The objective: reward minus a price on distance",
         "sec-rlhf-beta": "What β is a price of",
         "sec-rlhf-leashes": "Two leashes",
         "sec-rlhf-ppo": "PPO on tokens",
