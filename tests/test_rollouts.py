@@ -226,6 +226,7 @@ BAD = [
     ),
     (lambda: not_finite("reward").collect(10), r"each reward in Clock .* got nan \(index \[2, 2\]"),
     (lambda: not_finite("observation").collect(10), r"each observation in .* must be finite, got inf"),
+    (lambda: not_finite("unknown").collect(10), r"each observation in .* must be finite, got nan"),
     (lambda: Collector(make_env("Acrobot-v1"), CategoricalPolicy(6, 2)), "must have n_actions 3 .* got 2"),
     (lambda: Collector(make_env("CartPole-v1"), CategoricalPolicy(3, 2)), "must have obs_dim 4 .* got 3"),
 ]

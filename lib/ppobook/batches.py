@@ -39,7 +39,7 @@ class Batch:
     def minibatches(self, count: int, shuffle: Shuffle) -> Iterator[Batch]:
         """Yield every step once, in `count` parts of a random order that differ in size by at most one."""
         if count > len(self):
-            raise ValueError(f"count must be at most {len(self)}, the steps of the batch, got {count}")
+            raise ValueError(f"num_minibatches must be at most {len(self)}, the batch's steps, got {count}")
         if count == 1:  # the order makes no difference
             yield self[:]
             return

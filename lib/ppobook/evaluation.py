@@ -50,7 +50,8 @@ def evaluate(
     ----------
     policy : Policy
     env : str, gymnasium.Env, function, or a vector environment
-        As for `ppobook.envs.make_env`; or what that returned, which is reset first.
+        As for `ppobook.envs.make_env`; or what that returned, which is reset first. Not an environment in
+        which a run is training: its episode would end without the run noticing.
     episodes : int
     seed : int
         For environments and actions: the same arguments give the same episodes.

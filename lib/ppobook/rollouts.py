@@ -19,6 +19,7 @@ from gymnasium import spaces
 from gymnasium.vector import AutoresetMode, SyncVectorEnv, VectorEnv, VectorWrapper
 from torch import Tensor
 
+from ppobook import validation
 from ppobook.envs import env_seeds
 from ppobook.envs.saving import env_name, load_envs, save_envs
 from ppobook.policies import Policy
@@ -199,7 +200,11 @@ class Collector:
 
         observations[0] = self._current
         for t in range(steps):
-            action, action_in_bounds = actor.sample(observations[t])
+            try:
+                action, action_in_bounds = actor.sample(observations[t])
+            except validation.NotFiniteError:
+                self._refuse_unless_finite("observation", observations[: t + 1])
+                raise
             actions.append(action.copy())  # an environment may write into what it is given
             observations[t + 1], rewards[t], terminated[t], truncated[t], episodes = self._step(
                 action_in_bounds

@@ -188,8 +188,9 @@ def train(
         Updates between two checkpoints. One is also written when the last one is five minutes old.
     resume : path, optional
         Continue from the last checkpoint in this folder. Only `total_steps`, `checkpoint_every`, `device` and
-        the arguments below may change; an environment or a class of your own is passed again. Schedules go by
-        `total_steps`, so a larger one puts a finished schedule back to its middle.
+        the arguments below may change; an environment or a class of your own is passed again, and the run
+        goes on in the environment as it was saved. Schedules go by `total_steps`, so a larger one puts a
+        finished schedule back to its middle.
     device : str, default "cpu"
         The device of the networks.
     num_threads : int, default 1

@@ -27,6 +27,17 @@ class Odd(gym.Env):
         return self.observation_space.sample(), 0.0, False, False, {}
 
 
+class Unlike(Odd):
+    """An environment whose steps return an observation of one's choice."""
+
+    def __init__(self, space, seen):
+        super().__init__(space)
+        self.seen = seen
+
+    def step(self, action):
+        return self.seen, 0.0, False, False, {}
+
+
 gym.register("test_envs/Odd-v0", Odd)
 
 
@@ -37,6 +48,28 @@ def test_seeds_decide_and_are_not_shared():
     np.testing.assert_array_equal(first(3), first(3))
     assert len(np.unique(np.concatenate([first(0), first(1), first(2)]), axis=0)) == 24
     assert (first(None) != first(None)).any()
+
+
+@pytest.mark.parametrize(
+    ("space", "seen"),
+    [
+        (BOX, np.array([0.5])),
+        (BOX, 0.5),
+        (spaces.Box(-1, 1, (2, 3)), np.zeros((3, 2))),
+        (spaces.Box(0, 9, (2,), np.uint8), np.array([0.5, 0.7])),
+        (spaces.Dict(a=spaces.Box(0, 9, (2,), np.int64), b=BOX), {"a": np.ones(2), "b": np.ones(2)}),
+        (spaces.Discrete(5, start=1), 0),
+        (spaces.MultiDiscrete((2, 7)), np.array([1, 7])),
+        (spaces.Tuple([spaces.Discrete(2), BOX]), (2, np.ones(2))),
+    ],
+)
+def test_an_observation_outside_the_space_is_refused(space, seen):
+    """NumPy would broadcast, cut or reorder it, or set a place of the next part."""
+    envs = make_env(Unlike(space, seen))
+    with pytest.raises(ValueError, match=r"each observation of .*Unlike.* must be in "):
+        envs.step(np.array([0]))
+    for x in (np.array([0.1, 0.2]), [0, 7], np.array([True, False])):
+        make_env(Unlike(BOX, x)).step(np.array([0]))
 
 
 def test_same_numbers_as_gymnasiums_own_vector():

@@ -35,7 +35,7 @@ class Clock(gym.Env):
         reward, seen = float(self.t), self.observe(action)
         if self.bad and self.t == 3:
             reward = np.nan if self.bad == "reward" else reward
-            seen[1] = np.inf if self.bad == "observation" else seen[1]
+            seen[1] = {"observation": np.inf, "unknown": np.nan}.get(self.bad, seen[1])
         return seen, reward, self.t == self.ends, False, {}
 
 

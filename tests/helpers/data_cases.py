@@ -29,7 +29,7 @@ class PieceTokenizer:
         self.eos = self.ids[ends]
         self.begins = begins
         if begins:
-            self.bos = self.ids["<s>"]
+            self.begin = [self.ids["<s>"]]
         self.calls = []
 
     def cut(self, text):
@@ -37,7 +37,7 @@ class PieceTokenizer:
         return [self.ids[token] for token in self.pattern.findall(text)]
 
     def encode(self, text):
-        return [self.bos, *self.cut(text)] if self.begins else self.cut(text)
+        return [*self.begin, *self.cut(text)] if self.begins else self.cut(text)
 
     def decode(self, ids):
         return "".join(self.tokens[i] for i in ids if i != self.pad)

@@ -1,5 +1,6 @@
 """Records in lists, files and datasets, and errors that name the record."""
 
+import gzip
 import json
 import re
 
@@ -42,6 +43,16 @@ def test_the_same_records_are_read_from_wherever_they_lie(tmp_path):
         assert torch.equal(found.prompts, want.prompts)
         assert prompts_of(source, WORDS).columns == {"level": [1.5, 2.5, None]}
         assert digest_of(source) == digest_of(RECORDS)
+
+
+def test_a_file_that_cannot_be_read_is_named(tmp_path):
+    contents = {"zip.jsonl": gzip.compress(b"{}"), "wide.jsonl": "{}".encode("utf-16"), "cut.json": b"[{}, {"}
+    for name, content in contents.items():
+        (tmp_path / name).write_bytes(content)
+        with pytest.raises(ValueError, match=rf"{name} must be JSON in UTF-8, got: "):
+            prompts_of(tmp_path / name, WORDS)
+    with pytest.raises(TypeError, match="data must be a list, not an iterator"):
+        prompts_of(iter(RECORDS), WORDS)
 
 
 def test_only_the_end_of_a_line_ends_a_line(tmp_path):

@@ -95,9 +95,7 @@ def test_tokens_that_the_model_does_not_have_are_named(transformers):
     tokenizer = words()
     tokenizer.add_special_tokens({"pad_token": "<new>"})
     net = net_of("llama")
-    with pytest.raises(
-        ValueError, match=f"eos and pad among the model's {V} tokens, got {EOS} and {V}: resize"
-    ):
+    with pytest.raises(ValueError, match=f"must have only the model's {V} tokens, got {V + 1}: resize"):
         hf.open_pretrained(net, tokenizer)
     net.resize_token_embeddings(V + 1)
     assert hf.open_pretrained(net, tokenizer)[0].pad == V
@@ -111,11 +109,13 @@ def test_a_reference_with_other_words_is_refused(tmp_path):
         open_reference(tmp_path / "new", open_tokenizer(words()))
 
 
-def test_a_class_of_ones_own_is_refused(transformers):
-    net = net_of("gpt2")
-    net.__class__ = type("Mine", (transformers.GPT2LMHeadModel,), {})
-    with pytest.raises(ValueError, match="must be of a class that transformers makes, got a Mine"):
-        opened(net)
+def test_what_is_neither_in_the_config_nor_in_the_weights_is_refused():
+    hooked, untied = net_of("gpt2"), net_of("gpt2")
+    hooked.lm_head.register_forward_hook(lambda module, given, out: out + torch.arange(V))
+    untied.lm_head.weight = torch.nn.Parameter(untied.lm_head.weight.detach().flip(0))
+    for net in (hooked, untied):
+        with pytest.raises(ValueError, match="as its config and weights say, got a GPT2LM"):
+            opened(net)
 
 
 def test_a_model_whose_trial_fails_is_refused(transformers, monkeypatch):

@@ -13,13 +13,19 @@ def test_text_and_back(transformers):
     tokenizer = open_tokenizer(words())
     ids = tokenizer.encode("say fox :")
     assert ids == [4, 8, 5]
-    assert tokenizer.bos is None
+    assert tokenizer.begin == []
     assert tokenizer.decode([PAD, PAD, *ids, EOS]) == "say fox : </s>"
     assert not hasattr(tokenizer, "apply_chat_template")
     begun = open_tokenizer(words(begins=True))
-    assert begun.bos == BOS
+    assert begun.begin == [BOS]
     assert begun.encode("say fox :") == begun.encode("<s> say fox :") == [BOS, 4, 8, 5]
     assert begun.decode([BOS, 4, 8, 5]) == "say fox :"
+    processors = pytest.importorskip("tokenizers.processors")
+    theirs = words(bos=None)
+    parts = [("<unk>", theirs.unk_token_id), ("<s>", BOS)]
+    two = processors.TemplateProcessing(single="<unk> <s> $A </s>", special_tokens=[*parts, ("</s>", EOS)])
+    theirs.backend_tokenizer.post_processor = two
+    assert open_tokenizer(theirs).encode("say fox :") == [theirs.unk_token_id, BOS, 4, 8, 5]
 
 
 def test_a_pad_that_is_missing_is_the_end(transformers):
@@ -44,7 +50,7 @@ def test_a_tokenizer_is_made_again_from_its_description(transformers, how):
     torch.save(tokenizer.description(), stored)
     stored.seek(0)
     again = build_tokenizer(torch.load(stored, weights_only=True))
-    for name in ("vocab_size", "eos", "pad", "bos"):
+    for name in ("vocab_size", "eos", "pad", "begin"):
         assert getattr(again, name) == getattr(tokenizer, name)
     assert again.encode("say fox : the hen") == tokenizer.encode("say fox : the hen")
     assert again.tokenizer.chat_template == tokenizer.tokenizer.chat_template

@@ -44,8 +44,6 @@ def load_envs(envs: VectorEnv, saved: bytes) -> None:
         return
     if str(restored[0]) != str(vector.envs[0]):  # both with all wrappers
         raise ValueError(f"env must be the run's, {restored[0]}, got {vector.envs[0]}")
-    for old in vector.envs:
-        old.close()
     vector.envs = restored
 
 

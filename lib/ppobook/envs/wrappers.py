@@ -20,7 +20,10 @@ class FlatObservation(gym.ObservationWrapper):
         self.observation_space = spaces.flatten_space(env.observation_space)
 
     def observation(self, observation: Any) -> Any:
-        return spaces.flatten(self.env.observation_space, observation)
+        space = self.env.observation_space
+        if not fits(space, observation):
+            raise ValueError(f"each observation of {self.env} must be in {space}, got {observation!r}")
+        return spaces.flatten(space, observation)
 
 
 class FlatAction(gym.ActionWrapper):
@@ -45,6 +48,21 @@ class FlatAction(gym.ActionWrapper):
             return action + self._start
         # In the space's own dtype, which some environments check.
         return (action.reshape(space.shape) + self._start).astype(space.dtype, copy=False)
+
+
+def fits(space: gym.Space, observation: Any) -> bool:
+    """Return True if an observation is in the space; in a Box, up to its bounds and the precision of floats.
+
+    NumPy would broadcast an array of another shape, and cut fractions for a space of integers.
+    """
+    if isinstance(space, spaces.Box):
+        x = np.asarray(observation)
+        return x.shape == space.shape and np.can_cast(x.dtype, space.dtype, "same_kind")
+    if isinstance(space, spaces.Dict):
+        return all(fits(part, observation[key]) for key, part in space.items())
+    if isinstance(space, spaces.Tuple):
+        return all(fits(part, x) for part, x in zip(space, observation, strict=True))
+    return space.contains(observation)
 
 
 def flat(env: gym.Env, env_id: str) -> gym.Env:

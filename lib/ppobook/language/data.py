@@ -159,7 +159,7 @@ def examples_of(data: Any, tokenizer: Tokenizer, *, max_length: int | None = Non
     ----------
     data : list of dicts, path, or datasets.Dataset
     tokenizer : Tokenizer
-        The token before a "text" is ``tokenizer.bos`` if there is one, else ``eos``.
+        Before a "text" stand the tokens ``tokenizer.begin`` if there are any, else ``eos``.
     max_length : int, optional
         The most tokens that a prompt and its completion may have together, the end included.
 

@@ -37,10 +37,10 @@ class Encoder:
         self.record = record
         text = text_of(record, name)
         ids = self._whole(text)
-        bos = getattr(self.tokenizer, "bos", None)
-        if not isinstance(text, str) or ids[0] == bos:
-            return ids[:1], [self._ended(ids[1:])]
-        return [self.tokenizer.eos if bos is None else bos], [self._ended(ids)]
+        if isinstance(text, str) and not getattr(self.tokenizer, "begin", []):
+            return [self.tokenizer.eos], [self._ended(ids)]
+        n = len(self.tokenizer.begin) if isinstance(text, str) else 1
+        return ids[:n], [self._ended(ids[n:])]
 
     def example(self, record: Record) -> Sides:
         """A prompt and its completion."""

@@ -11,8 +11,9 @@ forward pass.
 
 from __future__ import annotations
 
+import contextlib
 import copy
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -95,8 +96,7 @@ def open_pretrained(
         net = model if in_memory else _read(model, weights)
         if any("lora_" in name for name, _ in net.named_parameters()):
             raise ValueError("model must have no adapters of peft: pass merge_and_unload().requires_grad_()")
-        net = _copy_of(net, weights) if in_memory else net
-        opened = _adapted(net.eval(), tokenizer)
+        opened = _adapted(_copy_of(net, weights) if in_memory else net, net, tokenizer)
     body = getattr(opened, "body", opened)
     if isinstance(tokenizer, PretrainedTokenizer):
         tokenizer = PretrainedTokenizer(tokenizer.tokenizer, body.end_tokens)
@@ -122,8 +122,6 @@ def _copy_of(model: Any, weights: torch.dtype) -> Any:
     """A copy of a model in memory, made from its config and its weights, as from a checkpoint."""
     auto = _auto_class(type(model).__name__.endswith(_SCORES))
     net = net_from_config(auto, plain_config(model.config), model.config._attn_implementation, weights)
-    if type(net) is not type(model):
-        raise ValueError(f"model must be of a class that transformers makes, got a {type(model).__name__}")
     net.load_state_dict(model.state_dict())
     for name, parameter in model.named_parameters():
         net.get_parameter(name).requires_grad_(parameter.requires_grad)
@@ -136,32 +134,52 @@ def _auto_class(scores: bool) -> Any:
     return transformers.AutoModelForSequenceClassification if scores else transformers.AutoModelForCausalLM
 
 
-def _adapted(net: Any, tokenizer: Tokenizer) -> Any:
-    """Adapt a model of transformers as `LanguageModel` or reward model, and try it on a row of four
-    tokens."""
-    kind, dtype = type(net).__name__, str(next(net.parameters()).dtype).removeprefix("torch.")
+def _adapted(net: Any, given: Any, tokenizer: Tokenizer) -> Any:
+    """Adapt a model of transformers as `LanguageModel` or reward model, and try it on a row of four tokens.
+
+    `net` is the one that was given or a copy, which has lost what is neither in its config nor in its
+    weights: a forward pass of its own, hooks, a head that was tied or untied by hand.
+    """
+    kind, dtype = type(given).__name__, str(next(net.parameters()).dtype).removeprefix("torch.")
+    size = net.get_input_embeddings().num_embeddings
+    if tokenizer.vocab_size > size:
+        raise ValueError(
+            f"tokenizer must have only the model's {size} tokens, got {tokenizer.vocab_size}: "
+            "resize_token_embeddings() adds tokens"
+        )
     special: dict[str, Any] = {"eos": tokenizer.eos, "pad": tokenizer.pad, "dtype": dtype}
     opened: Any
     ids = [i for i in range(tokenizer.vocab_size) if i != tokenizer.pad]
     tokens = torch.tensor([[ids[k * (len(ids) - 1) // 3] for k in range(4)]])
     padded = F.pad(tokens, (2, 0), value=tokenizer.pad)
     mask = F.pad(torch.ones_like(tokens, dtype=torch.bool), (2, 0))
-    with torch.no_grad():
-        whole = net(input_ids=tokens).logits
-        if kind.endswith(_SCORES):
+    with torch.no_grad(), _evaluating(given):
+        whole = given(input_ids=tokens.to(given.device)).logits.to(net.device, net.dtype)
+        if type(net).__name__.endswith(_SCORES):
             opened = _reward_model(net, special)
             pairs = [(opened(padded, mask)[:, -1:], whole)]
         else:
             opened = Pretrained(net, **special)
             _, cache = opened.start_cache(padded[:, :-1], mask[:, :-1], 1)
             pairs = [(opened(padded, mask)[:, 2:], whole), (opened.step(padded[:, -1], cache), whole[:, -1])]
-    tolerance = (5e-2 if dtype == "bfloat16" else 1e-3) * max(1.0, whole.abs().max().item())
+    half = min(net.dtype.itemsize, given.dtype.itemsize) == 2
+    tolerance = (5e-2 if half else 1e-3) * max(1.0, whole.abs().max().item())
     if not all(torch.allclose(mine, theirs, rtol=0, atol=tolerance) for mine, theirs in pairs):
         raise ValueError(
-            "model must compute the same logits with and without padding, at once and token by token, "
-            f"got a {kind} that does not"
+            "model must compute the same logits with and without padding, at once and token by token, as its "
+            f"config and weights say, got a {kind} that does not"
         )
     return opened
+
+
+@contextlib.contextmanager
+def _evaluating(net: Any) -> Iterator[None]:
+    """Put a model into evaluation mode for a while."""
+    modes = [(module, module.training) for module in net.modules()]
+    net.eval()
+    yield
+    for module, mode in modes:
+        module.training = mode
 
 
 def _reward_model(net: Any, special: dict[str, Any]) -> RewardModel:

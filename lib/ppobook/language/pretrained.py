@@ -93,11 +93,6 @@ class Pretrained(nn.Module):
             # Past it, all positions are rotated otherwise: a token would have another probability afterwards.
             self.context = text.original_max_position_embeddings
         self.eos, self.pad = eos, pad
-        if max(eos, pad) >= self.vocab_size:
-            raise ValueError(
-                f"tokenizer must have eos and pad among the model's {self.vocab_size} tokens, got {eos} and "
-                f"{pad}: resize_token_embeddings() adds tokens"
-            )
         configs = (text, getattr(net, "generation_config", None))
         self.end_tokens = sorted({eos}.union(*(_end_tokens(config) for config in configs)))
         self.dtype = dtype_name(dtype)

@@ -20,8 +20,8 @@ class PretrainedTokenizer:
     tokenizer : transformers.PreTrainedTokenizerBase
     words : tuple of str
         By their ids; None where an id has no token.
-    bos : int or None
-        The token that the tokenizer puts before texts, if any.
+    begin : list of int
+        The tokens that the tokenizer puts before texts: none, or bos, or several.
     end_tokens : list of int
         The ids that end a completion: `eos`, and those of the model that it was opened with.
     apply_chat_template : function
@@ -41,19 +41,20 @@ class PretrainedTokenizer:
         self.eos: int = tokenizer.eos_token_id
         self.end_tokens = sorted({self.eos, *end_tokens})
         self.pad: int = self.eos if tokenizer.pad_token_id is None else tokenizer.pad_token_id
-        begin = tokenizer.encode("", add_special_tokens=True)[:1]
-        self.bos: int | None = begin[0] if begin and begin[0] == tokenizer.bos_token_id else None
-        self._left_out = {self.pad, self.bos} - {self.eos}
+        some = tokenizer.decode([next(i for i in ids.values() if i not in tokenizer.all_special_ids)])
+        whole, text = (tokenizer.encode(some, add_special_tokens=special) for special in (True, False))
+        self.begin: list[int] = whole[: whole.index(text[0])] if text else whole
+        self._left_out = {self.pad, *self.begin} - {self.eos}
         if tokenizer.chat_template:
             self.apply_chat_template = tokenizer.apply_chat_template
 
     def encode(self, text: str) -> list[int]:
-        """The ids of a text, with one `bos` if it has one, without end-of-sequence."""
+        """The ids of a text, with `begin` once, without end-of-sequence."""
         ids: list[int] = self.tokenizer.encode(text, add_special_tokens=False, verbose=False)
-        return ids if self.bos is None or ids[:1] == [self.bos] else [self.bos, *ids]
+        return ids if ids[: len(self.begin)] == self.begin else [*self.begin, *ids]
 
     def decode(self, ids: Iterable[int]) -> str:
-        """The text of some ids, without padding and `bos` (unless they are the same token as eos)."""
+        """The text of some ids, without padding and `begin` (unless it has eos)."""
         some = [i for i in map(int, ids) if i not in self._left_out]
         text: str = self.tokenizer.decode(some, skip_special_tokens=False, clean_up_tokenization_spaces=False)
         return text

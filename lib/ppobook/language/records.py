@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 import reprlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
@@ -77,6 +77,8 @@ def records_of(data: Any) -> Records:
     """
     if isinstance(data, Records):
         return data
+    if isinstance(data, Iterator):
+        raise TypeError("data must be a list, not an iterator: it is read more than once")
     records = _read_file(Path(data)) if isinstance(data, str | Path) else Records(list(data))
     if not records.rows:
         raise ValueError(f"{records.source} must have at least one record, got none")
@@ -87,9 +89,12 @@ def records_of(data: Any) -> Records:
 
 
 def _read_file(path: Path) -> Records:
-    text = path.read_text(encoding="utf-8-sig")
-    if text.lstrip().startswith("["):
-        return Records(json.loads(text), str(path))
+    try:
+        text = path.read_text(encoding="utf-8-sig")
+        if text.lstrip().startswith("["):
+            return Records(json.loads(text), str(path))
+    except ValueError as error:
+        raise ValueError(f"{path} must be JSON in UTF-8, got: {error}") from None
     rows: list[Record] = []
     lines: list[int] = []
     for number, line in enumerate(text.split("\n"), start=1):

@@ -73,6 +73,8 @@ def load_from(folder: RunFolder, device: str = "cpu") -> Run:
 
 
 def run_of(model: Any, tokenizer: Any, checkpoint: Checkpoint) -> Run:
-    """The run of a checkpoint, with its model in evaluation mode and no parameter frozen."""
+    """The run of a checkpoint, with its model in evaluation mode."""
     model.eval().requires_grad_(True)
+    for name in checkpoint.state.get("frozen", []):
+        model.get_parameter(name).requires_grad_(False)
     return Run.of(checkpoint, model=model, tokenizer=tokenizer)

@@ -253,7 +253,7 @@ class GaussianPolicy(Policy):
         self.log_std = nn.Parameter(torch.full((act_dim,), math.log(initial_std)))
         low = np.full(act_dim, -np.inf if low is None else low, np.float64)
         high = np.full(act_dim, np.inf if high is None else high, np.float64)
-        boxed = np.isfinite(low) & np.isfinite(high)
+        boxed = high - low < np.finfo(np.float32).max  # bounds that large are none
         below, above = np.where(boxed, low, -1.0), np.where(boxed, high, 1.0)
         centre, scale = (above + below) / 2, (above - below) / 2
         for name, x in {"low": low, "high": high, "centre": centre, "scale": scale}.items():
