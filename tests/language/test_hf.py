@@ -208,6 +208,8 @@ def test_a_reward_model_is_a_sequence_classifier(net, transformers, tmp_path, pa
     c = some_completions()
     with torch.no_grad():
         rewards = reward_model.rewards(c)
+    with pytest.raises(ValueError, match="merge must be True for a reward model"):
+        hf.save_pretrained(reward_model, tmp_path / "reward_model", tokenizer, merge=False)
     hf.save_pretrained(reward_model, tmp_path / "reward_model", tokenizer)
     theirs = transformers.AutoTokenizer.from_pretrained(tmp_path / "reward_model")
     assert theirs.pad_token_id not in (None, EOS)

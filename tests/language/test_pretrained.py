@@ -24,6 +24,7 @@ from small_pretrained import (
 from ppobook.language import hf, pretrained
 from ppobook.language.generation import generate
 from ppobook.language.model import Scalar
+from ppobook.language.opening import open_model
 from ppobook.language.pretrained import Pretrained
 from ppobook.language.tokens import completion_logits, left_pad, token_logp
 
@@ -268,7 +269,7 @@ def test_adapters_are_written_merged_or_alone(net, transformers, peft, tmp_path)
         with pytest.raises(ValueError, match=r"no adapters of peft: pass merge_and_unload\(\)"):
             opened(adapted)
     with pytest.raises(ValueError, match=r"model must be whole, got adapters: peft\.Auto"):
-        hf.open_pretrained(tmp_path / "adapters", words())
+        open_model(tmp_path / "adapters", words())
     merged = theirs.merge_and_unload()
     torch.testing.assert_close(opened(merged)(tokens), model(tokens), rtol=1e-4, atol=1e-4)
 

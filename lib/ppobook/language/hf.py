@@ -213,7 +213,7 @@ def save_pretrained(model: Any, folder: str | Path, tokenizer: Any = None, *, me
     tokenizer : Tokenizer, optional
         Written to the same folder. Default: that of a Run, else none.
     merge : bool
-        Merge adapters of LoRA into the weights. False: write only the adapters, for
+        Merge adapters of LoRA into the weights. False: write only the adapters of a language model, for
         ``peft.PeftModel.from_pretrained``.
     """
     if isinstance(model, str | Path):
@@ -224,6 +224,8 @@ def save_pretrained(model: Any, folder: str | Path, tokenizer: Any = None, *, me
         raise ValueError(
             f"model must be a reward model with pooling='last' for transformers, got {model.pooling!r}"
         )
+    if isinstance(model, RewardModel) and not merge:
+        raise ValueError("merge must be True for a reward model, whose head is no adapter")
     if isinstance(tokenizer, PretrainedTokenizer):
         tokenizer = tokenizer.tokenizer
     target = RunFolder.at("folder", folder)

@@ -68,7 +68,8 @@ def run_given(argument: str, given: Any, device: str = "cpu") -> Run | None:
         return given
     if not isinstance(given, str | Path) or not Path(given).is_dir():
         return None
-    if not is_run(given) and Path(given, "config.json").exists():  # a model of transformers
+    theirs = ("config.json", "adapter_config.json")  # of transformers, of peft
+    if not is_run(given) and any(Path(given, name).exists() for name in theirs):
         return None
     return load_from(RunFolder.at(argument, given), device)
 
