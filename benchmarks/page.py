@@ -36,6 +36,7 @@ RECORDINGS = {
     "race_many_seeds": "Until it has learned",
     "race_curves": "The long runs",
     "language_race": "Language models",
+    "real_race": "A real model",
 }
 
 
@@ -141,9 +142,17 @@ def curves() -> str:
 
 
 def language() -> str:
-    found = table("language_race")
+    return _steps("language_race")
+
+
+def real() -> str:
+    return _steps("real_race")
+
+
+def _steps(name: str) -> str:
+    found = table(name)
     rows = [("", "ours", "ours, ms", "TRL, ms", "times as fast", "ours, MB", "TRL, MB")]
-    for race, title in titles("language_race").items():
+    for race, title in titles(name).items():
         if race.startswith("generate"):
             continue
         theirs = wide(found, race, "TRL")
@@ -171,11 +180,11 @@ def equal_settings() -> str:
 def behind() -> str:
     """List every comparison in which ours is slower than the peer."""
     lines = []
-    for name in ("race", "race_forms", "race_many_seeds", "language_race"):
+    for name in ("race", "race_forms", "race_many_seeds", "language_race", "real_race"):
         found = table(name)
         for race, title in titles(name).items():
             mine, peers = contestants(found, race)
-            if race.startswith(("rate_", "reach_", "cold_")) or name == "language_race":
+            if race.startswith(("rate_", "reach_", "cold_")) or name in ("language_race", "real_race"):
                 for label in mine:
                     for peer in peers:
                         made = times_as_fast(found, race, label, peer)
@@ -345,7 +354,7 @@ def _draw_curves() -> Any:
 
 PARTS: dict[str, Callable[[], str]] = {
     part.__name__: part
-    for part in (machine, rates, forms, compiled, cold, until_learned, curves, language, equal_settings)
+    for part in (machine, rates, forms, compiled, cold, until_learned, curves, language, real, equal_settings)
 }
 PARTS |= {part.__name__: part for part in (behind, figure_control, figure_tokens, figure_curves)}
 

@@ -4,6 +4,7 @@
     python benchmarks/race.py --quick           # two seeds of the races behind our goals: under five minutes
     python benchmarks/race.py --list            # names of the races
     python benchmarks/race.py --only reach_cartpole,rate --seeds 20    # by the beginnings of their names
+    python benchmarks/race.py --only real       # on SmolLM2, which `make real` downloads
     python benchmarks/race.py --curves          # the long runs on LunarLander and Hopper
     python benchmarks/race.py --record          # write to results/, and make the site's page again
 
@@ -39,8 +40,7 @@ MEASURES = ("milliseconds", "peak_mb", "cpu_seconds", "steps", "start_up_seconds
 def run(races: Sequence[Race], absent: dict[str, str]) -> Results:
     """Run what is not done yet, race by race, and return all results. Races without a peer are left out."""
     results: Results = {}
-    if any(race.recording == "language_race" for race in races):
-        make_models(races)
+    make_models(races)
     for race in races:
         for seed in race.seeds:
             unit = [job for job in race.jobs(seed) if job["peer"] not in absent]
@@ -57,10 +57,9 @@ def run(races: Sequence[Race], absent: dict[str, str]) -> Results:
 
 def make_models(races: Sequence[Race]) -> None:
     """Make the folders that the contestants of the language races begin from."""
-    jobs = [race.jobs(0)[0] for race in races if race.recording == "language_race"]
-    for layers, width in dict.fromkeys((job["layers"], job["width"]) for job in jobs):
-        job = {"label": "the model", "peer": "ours", "worker": "make_gpt2", "seed": 0}
-        harness.run_job({**job, "layers": layers, "width": width})
+    jobs = {job["folder"]: job for race in races if "folder" in (job := race.jobs(0)[0])}
+    for job in jobs.values():
+        harness.run_job({**job, "label": "the model", "worker": job["maker"]})
 
 
 def shown(result: Result) -> str:

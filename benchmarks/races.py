@@ -196,6 +196,7 @@ def language(
 ) -> Race:
     """Milliseconds of a step at equal work, of the library and of TRL."""
     alike = {"algorithm": algorithm, "layers": size[0], "width": size[1], "warm_up": 2, "steps": steps}
+    alike |= {"folder": "gpt2_{}x{}".format(*size), "maker": "make_gpt2", "rows": 64, "new_tokens": 24}
 
     def jobs(seed: int) -> list[Job]:
         job = {**alike, "seed": seed}
@@ -208,7 +209,7 @@ def language(
                 "model": model,
                 "settings": settings.ours_settings(algorithm),
             }
-            for model, label in (("gpt2", "the same GPT-2"), ("decoder", "our decoder"))
+            for model, label in (("folder", "the same GPT-2"), ("decoder", "our decoder"))
             if model in models
         ]
         peer = "trl_ppo" if algorithm == "ppo" else "trl"
@@ -220,12 +221,48 @@ def language(
     return Race(name, title, "language_race", jobs, seeds)
 
 
+def real(name: str, title: str, **changed: dict[str, Any]) -> Race:
+    """Milliseconds of a step of SmolLM2-135M with LoRA, 32 completions of 16 tokens, of the library and TRL.
+
+    `changed` are settings, by "ours" and "trl", that differ from those of the other language races.
+    """
+    algorithm = name.partition("_")[0]
+    job = {"algorithm": algorithm, "folder": "smollm2", "maker": "make_real", "rows": 32, "new_tokens": 16}
+    job |= {"warm_up": 1, "steps": 2, "lora": {"r": 16, "lora_alpha": 32, "target_modules": "all-linear"}}
+
+    def jobs(seed: int) -> list[Job]:
+        mine, theirs = (
+            made | changed.get(side, {})
+            for side, made in zip(("ours", "trl"), settings.real_settings(algorithm), strict=True)
+        )
+        ours = {"label": "ours, plain", "peer": "ours", "worker": "ours_language", "model": "folder"}
+        peer = {"label": "TRL", "peer": "trl_ppo" if algorithm == "ppo" else "trl", "worker": "trl_steps"}
+        return [
+            {**job, "seed": seed, **ours, "settings": mine},
+            {**job, "seed": seed, **peer, "settings": theirs},
+        ]
+
+    return Race(f"real_{name}", title, "real_race", jobs, SEEDS[:3])
+
+
+def reals() -> list[Race]:
+    """Return the races on a real model."""
+    return [
+        real("grpo", "GRPO", ours={"kl_coef": 0.0}, trl={"beta": 0.0}),
+        real("grpo_kl", "GRPO with a KL penalty"),
+        real("ppo", "PPO, one epoch", ours={"epochs": 1}, trl={"num_ppo_epochs": 1}),
+        real("dpo", "DPO"),
+        real("sft", "SFT"),
+        real("generate", "generation alone"),
+    ]
+
+
 # ----------------------------------------------------------------------------------- the lists
 
 
 def bench() -> list[Race]:
     """Return all races; `make bench` runs them."""
-    both = ("gpt2", "decoder")
+    both = ("folder", "decoder")
     return [
         *rates(40_000),
         jitted(4),
@@ -237,6 +274,7 @@ def bench() -> list[Race]:
         until_learned("CartPole-v1", "trpo"),
         *(language(name, SMALL, 6 if name == "ppo" else 12, both, SEEDS) for name in TITLES),
         *(language(name, LARGE, 3, both, SEEDS[:3]) for name in ("grpo", "ppo", "dpo", "sft")),
+        *reals(),
     ]
 
 

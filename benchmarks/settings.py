@@ -271,4 +271,25 @@ def ours_settings(algorithm: str) -> dict[str, Any]:
 
 
 def trl_settings(algorithm: str) -> dict[str, Any]:
-    return TRL[algorithm] | {one.trl: one.value for one in EQUAL[algorithm]}
+    return (
+        TRL[algorithm]
+        | {one.trl: one.value for one in EQUAL[algorithm]}
+        | {"per_device_train_batch_size": 64}
+    )
+
+
+def real_settings(algorithm: str) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Ours and TRL's for a real model with LoRA; a batch of DPO has 16 pairs, all others 32 completions."""
+    lora = {"r": 16, "alpha": 32}
+    if algorithm == "generate":
+        return {"lora": lora}, {}
+    rows = 16 if algorithm == "dpo" else 32
+    ours = {**ours_settings(algorithm), "lora": lora, "batch_size": rows, "lr": 2e-4}
+    theirs = {**trl_settings(algorithm), "per_device_train_batch_size": rows, "learning_rate": 2e-4}
+    if "max_new_tokens" in ours:
+        ours["max_new_tokens"] = 16
+    else:
+        theirs["max_length"] = 128
+    if algorithm == "ppo":
+        theirs["local_rollout_forward_batch_size"] = rows
+    return ours, theirs

@@ -1,7 +1,8 @@
 """Shared parts of the language workers: where they begin, the time of a step, peak memory.
 
-All begin from one folder, which `make_gpt2.py` has made: a GPT-2 as transformers saves it, its
-tokenizer, a reward model, and the data.
+All begin from one folder, which `make_gpt2.py` or `make_real.py` has made: a model as transformers saves it,
+its tokenizer, a reward model, and the data. A job has the folder's name, the number of completions (`rows`),
+and the number of new tokens in each (`new_tokens`).
 """
 
 from __future__ import annotations
@@ -20,30 +21,31 @@ from typing import Any
 os.environ["HF_HUB_OFFLINE"] = "1"  # before transformers is imported
 os.environ["TOKENIZERS_PARALLELISM"] = "false"
 
-# Completions, and new tokens in each.
-ROWS, NEW_TOKENS = 64, 24
 
-
-def folder(layers: int, width: int) -> Path:
-    """Return the folder of the model of this size, with its data."""
-    return Path(__file__).resolve().parents[1] / ".peers" / f"gpt2_{layers}x{width}"
+def folder(job: dict[str, Any]) -> Path:
+    """Return the folder of the job's model, with its data."""
+    return Path(__file__).resolve().parents[1] / ".peers" / job["folder"]
 
 
 def read(job: dict[str, Any]) -> dict[str, Any]:
     """Return the contents of the folder's data.json."""
-    text = (folder(job["layers"], job["width"]) / "data.json").read_text(encoding="utf-8")
+    text = (folder(job) / "data.json").read_text(encoding="utf-8")
     found: dict[str, Any] = json.loads(text)
     return found
 
 
-def data(job: dict[str, Any], kind: str) -> list[dict[str, str]]:
+def data(job: dict[str, Any], kind: str) -> list[dict[str, Any]]:
     """Return records for as many steps as the job has: `prompts`, `examples` or `pairs`."""
     return read(job)[kind] * (job["warm_up"] + job["steps"])
 
 
-def different_words(prompts: list[str], completions: list[str], **_: Any) -> list[float]:
-    """The reward of GRPO and RLOO: how many different words are said. It costs next to nothing."""
-    return [float(len(set(text.split()))) for text in completions]
+def different_words(prompts: list[Any], completions: list[Any], **_: Any) -> list[float]:
+    """The reward of GRPO and RLOO: how many different words are said. It costs next to nothing.
+
+    TRL passes the completions of conversations as lists of messages.
+    """
+    texts = [said if isinstance(said, str) else said[0]["content"] for said in completions]
+    return [float(len(set(text.split()))) for text in texts]
 
 
 class Steps:
@@ -78,7 +80,8 @@ def peak_memory() -> float:
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / unit
 
 
-def must_be_equal(rows: int, lengths: set[int]) -> None:
+def must_be_equal(job: dict[str, Any], rows: int, lengths: set[int]) -> None:
     """Raise unless a contestant wrote what all of them should write."""
-    if rows != ROWS or lengths != {NEW_TOKENS}:
-        raise RuntimeError(f"{rows} completions of {sorted(lengths)} tokens, not {ROWS} of {NEW_TOKENS}")
+    wanted, tokens = job["rows"], job["new_tokens"]
+    if rows != wanted or lengths != {tokens}:
+        raise RuntimeError(f"{rows} completions of {sorted(lengths)} tokens, not {wanted} of {tokens}")

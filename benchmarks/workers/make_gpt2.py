@@ -19,7 +19,7 @@ from typing import Any
 
 import common
 import torch
-from language import NEW_TOKENS, ROWS, folder
+from language import folder
 
 from ppobook.language.hf import open_pretrained, save_pretrained
 from ppobook.language.model import Decoder, DecoderConfig, Scalar
@@ -37,12 +37,12 @@ def never_ends(decoder: Decoder) -> Decoder:
     return decoder
 
 
-def records(world: World, generator: torch.Generator) -> dict[str, Any]:
-    """Prompts of the world's; examples and pairs of random words, each 23 of them and the end."""
-    words, prompts = world.tokenizer.words[2:], [*world.prompts] * (ROWS // len(world.prompts))
+def records(job: dict[str, Any], world: World, generator: torch.Generator) -> dict[str, Any]:
+    """Prompts of the world's; examples and pairs of random words and the end."""
+    words, prompts = world.tokenizer.words[2:], [*world.prompts] * (job["rows"] // len(world.prompts))
 
     def said() -> str:
-        ids = torch.randint(len(words), (NEW_TOKENS - 1,), generator=generator).tolist()
+        ids = torch.randint(len(words), (job["new_tokens"] - 1,), generator=generator).tolist()
         return " " + " ".join(words[i] for i in ids)
 
     return {
@@ -53,12 +53,12 @@ def records(world: World, generator: torch.Generator) -> dict[str, Any]:
 
 
 def run(job: dict[str, Any]) -> dict[str, Any]:
-    world, place = World(), folder(job["layers"], job["width"])
+    world, place = World(), folder(job)
     shutil.rmtree(place, ignore_errors=True)
     tokenizer = WordTokenizer(world.tokenizer.words[2:])
     config = DecoderConfig(
         vocab_size=tokenizer.vocab_size,
-        context=world.prompt_tokens()[0].shape[1] + NEW_TOKENS,
+        context=world.prompt_tokens()[0].shape[1] + job["new_tokens"],
         layers=job["layers"],
         width=job["width"],
         eos=tokenizer.eos,
@@ -75,7 +75,7 @@ def run(job: dict[str, Any]) -> dict[str, Any]:
     for name, model in (("decoder", decoder), ("sampled", sampled), ("reward_model", reward_models[1])):
         saved = {"architecture": describe(model), "weights": model.state_dict()}
         torch.save(saved, place / f"{name}.pt")
-    data = records(world, torch.Generator().manual_seed(3))
+    data = records(job, world, torch.Generator().manual_seed(3))
     data["words"] = list(tokenizer.words[2:])
     (place / "data.json").write_text(json.dumps(data, indent=1) + "\n")
     return {}

@@ -1,6 +1,6 @@
 """Time the library's language stages through the public function `ppobook.language.train`.
 
-`model` of a job is "gpt2", the folder of transformers' model, as it is opened for a user; or "decoder", the
+`model` of a job is "folder", the folder of transformers' model, as it is opened for a user; or "decoder", the
 same weights in the library's own decoder, which is what `ppobook language` trains where nothing else is said.
 """
 
@@ -12,9 +12,11 @@ from typing import Any
 import common
 import language
 import torch
-from language import NEW_TOKENS
 
 from ppobook.language import train
+from ppobook.language.data import prompts_of
+from ppobook.language.generation import generate
+from ppobook.language.hf import open_pretrained
 from ppobook.language.rewards import RewardModel
 from ppobook.language.serialization import build
 from ppobook.language.tokens import WordTokenizer
@@ -34,9 +36,9 @@ def read_model(path: Path) -> Any:
 
 def start(job: dict[str, Any]) -> tuple[Any, Any, Any]:
     """Return model, tokenizer and reward of a job; None where the library finds it by itself."""
-    place, algorithm = language.folder(job["layers"], job["width"]), job["algorithm"]
+    place, algorithm = language.folder(job), job["algorithm"]
     reward: Any = language.different_words if algorithm in ("grpo", "rloo") else None
-    if job["model"] == "gpt2":
+    if job["model"] == "folder":
         # Before memory is measured, as for all others.
         from transformers import AutoTokenizer, GPT2ForSequenceClassification, GPT2LMHeadModel  # noqa: F401
 
@@ -50,7 +52,21 @@ def start(job: dict[str, Any]) -> tuple[Any, Any, Any]:
     return model, WordTokenizer(language.read(job)["words"]), reward
 
 
+def write(job: dict[str, Any]) -> dict[str, Any]:
+    """Time the sampling of completions alone."""
+    model, tokenizer = open_pretrained(str(language.folder(job) / "sampled"), lora=job["settings"]["lora"])
+    prompts = prompts_of(language.read(job)["prompts"], tokenizer)
+    steps = language.Steps(job)
+    for _ in range(job["warm_up"] + job["steps"]):
+        done = generate(model, prompts.tokens, prompts.mask, job["new_tokens"])
+        language.must_be_equal(job, len(done), set(done.lengths.tolist()))
+        steps.end()
+    return steps.result()
+
+
 def run(job: dict[str, Any]) -> dict[str, Any]:
+    if job["algorithm"] == "generate":
+        return write(job)
     kind = STAGES.find("grpo" if job["algorithm"] == "rloo" else job["algorithm"])
     model, tokenizer, reward = start(job)
     steps = language.Steps(job)
@@ -75,8 +91,8 @@ def run(job: dict[str, Any]) -> dict[str, Any]:
         **job["settings"],
     )
     if job["algorithm"] in SAMPLING:
-        rows = done.history["tokens"].iloc[-1] / len(done.history) / NEW_TOKENS
-        language.must_be_equal(int(rows), {int(x) for x in done.history["length"]})
+        rows = done.history["tokens"].iloc[-1] / len(done.history) / job["new_tokens"]
+        language.must_be_equal(job, int(rows), {int(x) for x in done.history["length"]})
     return steps.result()
 
 

@@ -120,6 +120,19 @@ def test_equal_settings_are_equal_in_control(ours, theirs):
     assert ours.get("normalize_observations", False) == theirs.get("normalize", False)
 
 
+def test_a_real_model_does_the_same_work_on_both_sides():
+    for one in races.reals():
+        ours, theirs = one.jobs(100)
+        shared = set(ours) - {"label", "peer", "worker", "model", "settings"}
+        assert {name: ours[name] for name in shared} == {name: theirs[name] for name in shared}
+        mine, other, lora = ours["settings"], theirs["settings"], theirs["lora"]
+        assert mine["lora"] == {"r": lora["r"], "alpha": lora["lora_alpha"]}
+        if ours["algorithm"] != "generate":
+            assert mine["lr"] == other["learning_rate"]
+            assert mine["batch_size"] == other["per_device_train_batch_size"]
+            assert mine["batch_size"] * (2 if ours["algorithm"] == "dpo" else 1) == ours["rows"]
+
+
 # --------------------------------------------------------------------------------------- the harness
 
 
