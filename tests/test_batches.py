@@ -1,6 +1,7 @@
 """Batches, minibatches and scaled rewards, each against a slow definition."""
 
 import numpy as np
+import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -55,12 +56,18 @@ def test_a_batch_keeps_the_numbers_of_a_step_together():
 @given(n=st.integers(1, 4), t=st.integers(1, 9), data=st.data())
 @settings(max_examples=200)
 def test_minibatches_are_every_step_once(n, t, data):
-    count = data.draw(st.integers(1, n * t))
+    count = data.draw(st.integers(1, max(1, n * t // 2)))
     parts = list(batch_of(n, t).minibatches(count, Shuffle(3)))
     sizes = [len(part) for part in parts]
     assert len(parts) == count
     assert max(sizes) - min(sizes) <= 1
     assert sorted(torch.cat([part.actions for part in parts]).tolist()) == list(range(n * t))
+
+
+def test_a_minibatch_of_one_step_is_refused():
+    """Its normalized advantage would be 0, and the policy would stay as it is."""
+    with pytest.raises(ValueError, match="num_minibatches must be at most 4, half the steps, got 5"):
+        next(batch_of(3, 3).minibatches(5, Shuffle(0)))
 
 
 def test_orders_differ_and_go_on_after_a_checkpoint():

@@ -38,11 +38,11 @@ class Batch:
 
     def minibatches(self, count: int, shuffle: Shuffle) -> Iterator[Batch]:
         """Yield every step once, in `count` parts of a random order that differ in size by at most one."""
-        if count > len(self):
-            raise ValueError(f"num_minibatches must be at most {len(self)}, the batch's steps, got {count}")
         if count == 1:  # the order makes no difference
             yield self[:]
             return
+        if 2 * count > len(self):  # the normalized advantage of one step is 0
+            raise ValueError(f"num_minibatches must be at most {len(self) // 2}, half the steps, got {count}")
         # Permuted once for all of them: a slice of a tensor is a view.
         permuted = self[shuffle.order(len(self)).to(self.advantages.device)]
         size, larger = divmod(len(self), count)

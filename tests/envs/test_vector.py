@@ -30,12 +30,12 @@ class Odd(gym.Env):
 class Unlike(Odd):
     """An environment whose steps return an observation of one's choice."""
 
-    def __init__(self, space, seen):
+    def __init__(self, space, seen, truncated=False):
         super().__init__(space)
-        self.seen = seen
+        self.seen, self.truncated = seen, truncated
 
     def step(self, action):
-        return self.seen, 0.0, False, False, {}
+        return self.seen, 0.0, False, self.truncated, {}
 
 
 gym.register("test_envs/Odd-v0", Odd)
@@ -65,9 +65,10 @@ def test_seeds_decide_and_are_not_shared():
 )
 def test_an_observation_outside_the_space_is_refused(space, seen):
     """NumPy would broadcast, cut or reorder it, or set a place of the next part."""
-    envs = make_env(Unlike(space, seen))
-    with pytest.raises(ValueError, match=r"each observation of .*Unlike.* must be in "):
-        envs.step(np.array([0]))
+    for truncated in (False, True):
+        envs = make_env(Unlike(space, seen, truncated))
+        with pytest.raises(ValueError, match=r"each observation of .*Unlike.* must be in "):
+            envs.step(np.array([0]))
     for x in (np.array([0.1, 0.2]), [0, 7], np.array([True, False])):
         make_env(Unlike(BOX, x)).step(np.array([0]))
 

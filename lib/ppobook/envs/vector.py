@@ -11,7 +11,7 @@ from gymnasium.vector import AutoresetMode, SyncVectorEnv, VectorEnv
 
 from ppobook import validation
 from ppobook.envs.making import EnvLike, EnvMaker, env_maker
-from ppobook.envs.wrappers import fits, flat
+from ppobook.envs.wrappers import check_fits, flat
 
 # More would take minutes to make: a mistake in the argument.
 MOST_ENVS = 10_000
@@ -41,13 +41,13 @@ class SameStepVectorEnv(SyncVectorEnv):
         infos: dict[str, Any] = {}
         for i, env in enumerate(self.envs):
             observation, reward, terminates, truncates, info = env.step(actions[i])
+            check_fits(space, observation, env)
             rewards[i], terminated[i], truncated[i] = reward, terminates, truncates
             if terminates or truncates:
                 final = {"final_obs": np.copy(observation), "final_info": info if self.infos else {}}
                 infos = self._add_info(infos, final, i)
                 observation, info = env.reset()
-            if not fits(space, observation):
-                raise ValueError(f"each observation of {env} must be in {space}, got {observation!r}")
+                check_fits(space, observation, env)
             observations[i] = observation
             if info and self.infos:
                 infos = self._add_info(infos, info, i)

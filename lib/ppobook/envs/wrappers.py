@@ -21,8 +21,7 @@ class FlatObservation(gym.ObservationWrapper):
 
     def observation(self, observation: Any) -> Any:
         space = self.env.observation_space
-        if not fits(space, observation):
-            raise ValueError(f"each observation of {self.env} must be in {space}, got {observation!r}")
+        check_fits(space, observation, self.env)
         return spaces.flatten(space, observation)
 
 
@@ -50,18 +49,24 @@ class FlatAction(gym.ActionWrapper):
         return (action.reshape(space.shape) + self._start).astype(space.dtype, copy=False)
 
 
-def fits(space: gym.Space, observation: Any) -> bool:
-    """Return True if an observation is in the space; in a Box, up to its bounds and the precision of floats.
+def check_fits(space: gym.Space, observation: Any, env: gym.Env) -> None:
+    """Raise unless an observation is in the space; in a Box, up to its bounds and the precision of floats.
 
     NumPy would broadcast an array of another shape, and cut fractions for a space of integers.
     """
+    if not _fits(space, observation):
+        raise ValueError(f"each observation of {env} must be in {space}, got {observation!r}")
+
+
+def _fits(space: gym.Space, observation: Any) -> bool:
     if isinstance(space, spaces.Box):
         x = np.asarray(observation)
-        return x.shape == space.shape and np.can_cast(x.dtype, space.dtype, "same_kind")
+        same = x.dtype == space.dtype or np.can_cast(x.dtype, space.dtype, "same_kind")
+        return same and x.shape == space.shape
     if isinstance(space, spaces.Dict):
-        return all(fits(part, observation[key]) for key, part in space.items())
+        return all(_fits(part, observation[key]) for key, part in space.items())
     if isinstance(space, spaces.Tuple):
-        return all(fits(part, x) for part, x in zip(space, observation, strict=True))
+        return all(_fits(part, x) for part, x in zip(space, observation, strict=True))
     return space.contains(observation)
 
 
