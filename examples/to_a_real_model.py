@@ -91,4 +91,4 @@ if __name__ == "__main__":
     try:
         main()
     except KeyboardInterrupt as stopped:  # it says after which update, which is saved
-        raise SystemExit(f"{stopped}; run the same command again to go on") from None
+        raise SystemExit(f"{str(stopped) or 'stopped'}; run the same command again to go on") from None

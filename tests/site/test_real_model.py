@@ -17,7 +17,7 @@ from ppobook.language.sums import answer_is_right, chat_sums, last_number
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "reference" / "to_a_real_model.md").read_text(encoding="utf-8")
-GRPO, RECORD, REWARD, DPO, SAVE, MEMORY = re.findall(r"^```python\n(.*?)^```$", PAGE, re.M | re.S)
+GRPO, RECORD, REWARD, DPO, OWN, SAVE, MEMORY = re.findall(r"^```python\n(.*?)^```$", PAGE, re.M | re.S)
 
 
 @pytest.fixture
@@ -30,8 +30,11 @@ def small(tmp_path):
 
 
 def test_the_code_of_the_page_runs(small):
-    quick = re.sub(r"updates=\d+", "updates=1", "\n".join([GRPO, DPO, SAVE, MEMORY]))
-    assert quick.count("updates=1") == 2
+    quick = re.sub(r"updates=\d+", "updates=1", "\n".join([GRPO, DPO, OWN, SAVE, MEMORY]))
+    assert quick.count("updates=1") == 3
+    save_letters(small / "my-model", CHAT)
+    for name, rows in zip(("my.jsonl", "held-out.jsonl"), chat_sums(), strict=True):
+        (small / name).write_text("\n".join(map(json.dumps, rows)), encoding="utf-8")
     (small / "page.py").write_text(quick, encoding="utf-8")
     done = python("page.py", cwd=small, TQDM_DISABLE="1", HF_HUB_OFFLINE="1")
     assert done.returncode == 0, done.stderr
