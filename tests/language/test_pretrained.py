@@ -148,6 +148,42 @@ def test_the_window_of_longrope_is_the_one_before_its_positions_change(transform
     assert Pretrained(transformers.Phi3ForCausalLM(config), eos=EOS, pad=PAD).context == 16
 
 
+@pytest.mark.parametrize("padded", [True, False])
+@pytest.mark.parametrize("kind", ["gpt2", "llama", "gemma2"])
+def test_what_rows_share_is_read_once_and_changes_nothing(transformers, monkeypatch, kind, padded):
+    model = opened(net_of(kind, **SPECIAL.get(kind, {}))).requires_grad_(True)
+    three = [[5, 9, 6, 12, 7, 8], [5, 9, 6, 12, 11] + [4] * (not padded), [9, 6, 12, 11, 8, 7]]
+    prompts, prompt_mask = left_pad([row for row in three for _ in range(4)], PAD)
+    ends = torch.randint(4, V, (12, 5), generator=seeded())
+    tokens = torch.cat([prompts, ends], dim=1)
+    mask = torch.cat([prompt_mask, torch.arange(5) < 1 + torch.arange(12)[:, None] % 5], dim=1)
+
+    read = []
+    decode = model._decode
+    monkeypatch.setattr(model, "_decode", lambda tokens, **how: read.append(tokens) or decode(tokens, **how))
+
+    def results():
+        model.zero_grad()
+        read.clear()
+        logits = model(tokens, mask)[mask]
+        logits.square().mean().backward()
+        first, cache = model.start_cache(prompts, prompt_mask, 1)
+        then = model.step(ends[:, 0], cache)
+        gradients = [p.grad.clone() for p in model.parameters()]
+        return sum(x.numel() for x in read), [logits, first, then, *gradients]
+
+    count, shared = results()
+    model.shares = False
+    full, alone = results()
+    assert 2 * count <= full
+    for mine, other in zip(shared, alone, strict=True):
+        torch.testing.assert_close(mine, other, rtol=1e-5, atol=1e-5)
+
+
+def test_a_recurrent_model_reads_each_row_by_itself(transformers):
+    assert not pretrained.Pretrained(net_of("mamba", state_size=4), eos=EOS, pad=PAD).shares
+
+
 # --- LoRA ---------------------------------------------------------------------------------------------------
 
 
