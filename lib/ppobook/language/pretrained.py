@@ -129,10 +129,10 @@ class Pretrained(nn.Module):
 
     def head(self, hidden: Tensor) -> Tensor:
         """Next-token logits, [..., width] to [..., V]."""
-        rows = hidden if hidden.ndim == 3 else hidden.reshape(1, -1, self.width)
+        rows = hidden.reshape(1, -1, self.width)  # of three axes, each row would be a product by itself
         with self._precision(hidden):
             logits: Tensor = self.output(inputs_embeds=rows, use_cache=False).logits
-        return logits if hidden.ndim == 3 else logits.view(*hidden.shape[:-1], -1)
+        return logits.view(*hidden.shape[:-1], -1)
 
     @torch.no_grad()
     def start_cache(self, tokens: Tensor, mask: Tensor | None, room: int) -> tuple[Tensor, Cache]:

@@ -368,26 +368,32 @@ def token_logp_and_entropy(
     """`token_logp`, and `token_entropy` with or without a gradient, from one softmax."""
     log_probs = _log_probs(logits, temperature, mask)
     entropy = _entropy(log_probs if entropy_gradient else log_probs.detach())
-    return _of_tokens(log_probs, tokens, mask), entropy
+    return _of_tokens(log_probs, tokens, mask), _at(mask, entropy)
 
 
 def _log_probs(logits: Tensor, temperature: float, mask: Tensor | None = None) -> Tensor:
+    """Log-probabilities, [..., V]; with a mask, [n, V] of the n tokens where it is True."""
+    logits = logits if mask is None else logits[mask]
     # In half precision, a log-probability would have two or three digits.
     logits = logits.to(torch.promote_types(logits.dtype, torch.float32))
     logits = logits if temperature == 1 else logits / temperature
-    if mask is not None:
-        logits = logits.masked_fill(~mask[..., None], 0.0)
     return logits.log_softmax(dim=-1)
 
 
 def _of_tokens(log_probs: Tensor, tokens: Tensor, mask: Tensor | None) -> Tensor:
     if mask is None:
         return log_probs.gather(-1, tokens[..., None]).squeeze(-1)
-    logp = log_probs.gather(-1, tokens.masked_fill(~mask, 0)[..., None]).squeeze(-1)
-    return logp.masked_fill(~mask, 0.0)
+    return _at(mask, log_probs.gather(-1, tokens[mask][:, None]).squeeze(-1))
+
+
+def _at(mask: Tensor, numbers: Tensor) -> Tensor:
+    """The numbers where the mask is True, 0 elsewhere."""
+    return numbers.new_zeros(mask.shape).masked_scatter(mask, numbers)
 
 
 def _entropy(log_probs: Tensor) -> Tensor:
-    # −∞ is made finite, for 0 · log 0, which is 0.
-    log_probs = log_probs.clamp(min=torch.finfo(log_probs.dtype).min)
-    return -(log_probs.exp() * log_probs).sum(dim=-1)
+    # −∞ is made finite, for 0 · log 0, which is 0. A million numbers at a time fit the processor's cache.
+    least, size = torch.finfo(log_probs.dtype).min, log_probs.shape[-1]
+    rows = log_probs.reshape(-1, size).split(2**20 // size + 1)
+    parts = (x.clamp(min=least) for x in rows)
+    return torch.cat([-(x.exp() * x).sum(dim=-1) for x in parts]).view(log_probs.shape[:-1])
