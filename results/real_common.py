@@ -2,8 +2,8 @@
 
 The model is SmolLM2-135M-Instruct with adapters of LoRA; each run takes one core.
 
-**Sums.** "What is 7 + 5?": right if the last number of the answer is right. No held-out sum is trained on, nor
-its mirror image, 5 + 7.
+**Sums.** "What is 7 + 5?": right if the last number of the answer is right. No held-out sum is trained on,
+nor its mirror image, 5 + 7.
 
 **Short answers.** Questions about everyday things, with the request to answer in one short sentence. An
 answer gets a point for being polite, a point for being on topic and a point for being short (`points`).
@@ -12,6 +12,7 @@ answer gets a point for being polite, a point for being on topic and a point for
 to questions of other kinds (`Elsewhere`).
 """
 
+import itertools
 import random
 import re
 import time
@@ -21,9 +22,10 @@ from typing import Any
 import torch
 
 from ppobook.experiments import results_folder
-from ppobook.language import Completions, generate, prompts_of
+from ppobook.language import Completions, Pairs, generate, open_pretrained, prompts_of
 from ppobook.language.data import take_rows
 from ppobook.language.opening import open_task
+from ppobook.language.reward import pooled_rewards
 from ppobook.language.stage import Stage, Task
 from ppobook.language.sums import answer_is_right
 from ppobook.language.tokens import completion_logits, token_logp
@@ -86,11 +88,17 @@ def followed(
 
 
 def answers_of(
-    model: Any, tokenizer: Any, records: Sequence[Record], length: int, n: int = 1, temperature: float = 1.0
+    model: Any,
+    tokenizer: Any,
+    records: Sequence[Record],
+    length: int,
+    n: int = 1,
+    temperature: float = 1.0,
+    seed: int = 0,
 ) -> Completions:
-    """n completions of each prompt, those of one prompt side by side; always the same random numbers."""
+    """n completions of each prompt, those of one prompt side by side; greedy ones at temperature 0."""
     prompts = prompts_of([{"prompt": row["prompt"]} for row in records], tokenizer).repeat(n)
-    generator = torch.Generator().manual_seed(0) if temperature else None
+    generator = torch.Generator().manual_seed(seed) if temperature else None
     how: Any = {"temperature": temperature, "generator": generator, "at_once": ROWS}
     return generate(model, prompts.tokens, prompts.mask, length, **how)
 
@@ -167,6 +175,7 @@ TOPICS = (
 POLITE = re.compile(r"\b(please|thank|thanks|welcome|glad|happy|sorry|enjoy)\b", re.IGNORECASE)
 MOST_WORDS = 25
 ANSWER_TOKENS, TEMPERATURE = 40, 0.7
+REWARD = {"pooling": "last", "updates": 60, "batch_size": 8, "lr": 2e-4, "eval_every": 30, "eval_pairs": 60}
 
 
 def questions(seed: int, held_out: int = 6) -> tuple[list[Record], list[Record]]:
@@ -197,6 +206,100 @@ def points_of(completions: Completions, tokenizer: Any, topics: Sequence[str]) -
     """The points of each completion."""
     texts, ended = completions.texts(tokenizer), completions.ended.tolist()
     return [points(*row) for row in zip(texts, topics, ended, strict=True)]
+
+
+def own_pairs(seed: int, answers: int = 8) -> Pairs:
+    """Pairs of answers by the original model, the one with more points chosen: read, or made and kept.
+
+    The answers to a question are compared in a ring, each with the next; pairs with equal points are left
+    out.
+    """
+    path = KEPT / str(seed) / "pairs.pt"
+    if not path.exists():
+        model, tokenizer = open_pretrained(MODEL)
+        asked, _ = questions(seed)
+        how: Any = {"n": answers, "temperature": TEMPERATURE, "seed": seed}
+        sampled = answers_of(model, tokenizer, asked, ANSWER_TOKENS, **how)
+        topics = [row["topic"] for row in asked for _ in range(answers)]
+        each = points_of(sampled, tokenizer, topics)
+        total = torch.tensor([sum(x.values()) for x in each])
+        first = torch.arange(len(total))
+        second = first.view(-1, answers).roll(-1, dims=1).view(-1)
+        better = total[first] > total[second]
+        chosen, rejected = torch.where(better, first, second), torch.where(better, second, first)
+        unequal = total[first] != total[second]
+        path.parent.mkdir(parents=True, exist_ok=True)
+        torch.save(Pairs(sampled.select(chosen[unequal]), sampled.select(rejected[unequal])), path)
+    pairs: Pairs = torch.load(path, weights_only=False)
+    return pairs
+
+
+def reward_model_of(seed: int) -> tuple[Any, Record]:
+    """The reward model of a seed, read, or trained and kept; accuracy on held-out pairs, number of others.
+
+    Its rewards have mean 0 and standard deviation 1 over answers of the original model to held-out
+    questions, so that β is in standard deviations per nat.
+    """
+    path = KEPT / str(seed) / "reward.pt"
+    if not path.exists():
+        learner = learner_of("reward", own_pairs(seed), seed, **REWARD)
+        facts: Record = {"pairs": len(learner.pairs)}
+        for number in range(REWARD["updates"]):
+            learner.set_lr(number)
+            facts |= {k: float(x) for k, x in learner.step(number).items() if k == "eval_accuracy"}
+        reward_model = learner.model.eval().requires_grad_(False)
+        held_out, how = questions(seed)[1], {"n": 2, "temperature": TEMPERATURE, "seed": seed}
+        original, tokenizer = open_pretrained(MODEL)
+        sampled = answers_of(original, tokenizer, held_out, ANSWER_TOKENS, **how)
+        rewards = pooled_rewards(reward_model, sampled, ROWS)
+        reward_model.output.weight /= rewards.std()  # there is no bias
+        reward_model.zero.copy_(rewards.mean() / rewards.std())
+        torch.save((reward_model, facts), path)
+    found: tuple[Any, Record] = torch.load(path, weights_only=False)
+    return found
+
+
+class AnswersLook:
+    """Measures of a policy on questions about topics that are held out, two samples of each.
+
+    proxy, the reward model's reward, if there is one; points, and their parts polite, on_topic and short;
+    words; length, in tokens; ended; distinct_2, the share of distinct pairs of neighboring tokens in the
+    first 400 tokens; kl, to the original model, estimated by log-ratios; plain, the original model's mean
+    log-probability of a token; texts, an answer to each of four questions.
+    """
+
+    def __init__(self, learner: Stage, held_out: Sequence[Record], base: Any, proxy: Any = None) -> None:
+        self.base, self.proxy, self.tokenizer, self.held_out = base, proxy, learner.tokenizer, held_out
+
+    def __call__(self, model: Any) -> Record:
+        how: Any = {"n": 2, "temperature": TEMPERATURE}
+        sampled = answers_of(model, self.tokenizer, self.held_out, ANSWER_TOKENS, **how)
+        texts, mask = sampled.texts(self.tokenizer), sampled.mask
+        topics = [row["topic"] for row in self.held_out for _ in range(2)]
+        each = points_of(sampled, self.tokenizer, topics)
+        parts = {name: _mean([x[name] for x in each]) for name in each[0]}
+        base_logp = logp_of(self.base, sampled, TEMPERATURE)
+        row = {"points": sum(parts.values()), **parts}
+        if self.proxy is not None:
+            row["proxy"] = (pooled_rewards(self.proxy, sampled, ROWS) - self.proxy.zero).mean().item()
+        every = [2 * i for i in range(0, len(self.held_out), len(self.held_out) // 4)][:4]
+        return row | {
+            "words": _mean([len(text.split()) for text in texts]),
+            "length": sampled.lengths.float().mean().item(),
+            "ended": sampled.ended.float().mean().item(),
+            "distinct_2": distinct_pairs(sampled, 400),
+            "kl": (sampled.logp - base_logp).sum(dim=1).mean().item(),
+            "plain": base_logp[mask].mean().item(),
+            "texts": [[self.held_out[i // 2]["prompt"][-1]["content"], texts[i]] for i in every],
+        }
+
+
+def distinct_pairs(completions: Completions, tokens: int) -> float:
+    """The share of distinct pairs of neighboring tokens in the first so many tokens."""
+    pairs: list[tuple[int, int]] = []
+    for row, length in zip(completions.tokens.tolist(), completions.lengths.tolist(), strict=True):
+        pairs += itertools.pairwise(row[:length])
+    return len(set(pairs[:tokens])) / len(pairs[:tokens])
 
 
 # ------------------------------------------------------------------------------------------------ elsewhere
