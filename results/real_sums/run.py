@@ -2,8 +2,8 @@
 
 Three tasks, from easy to hard for this model: sums of one-digit numbers; sums of two-digit numbers
 (`results/real_sums_two_digits`); and reasoning-gym's `chain_sum`, sums and differences of two or three
-one-digit numbers (`results/real_sums_chain`). All settings are those of `examples/to_a_real_model.py`, but for
-the length of answers and the number of updates.
+one-digit numbers (`results/real_sums_chain`). All settings are those of `examples/to_a_real_model.py`, but
+for the length of answers and the number of updates.
 
 Each row is of 20 held-out sums: one greedy answer and four samples of each. The first and the last row of a
 run also say what training did to answers to other questions (`real_common.Elsewhere`).

@@ -1,4 +1,4 @@
-"""GRPO on reasoning-gym's `chain_sum`; all else as in `results/real_sums`. Needs `pip install reasoning-gym`."""
+"""GRPO on `chain_sum` of reasoning-gym, which must be installed; all else as in `results/real_sums`."""
 
 import sys
 from pathlib import Path
