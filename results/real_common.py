@@ -172,7 +172,7 @@ TOPICS = (
     *("music", "books", "painting", "chess", "sleep", "walking", "swimming", "camping"),
     *("birthdays", "neighbors"),
 )
-POLITE = re.compile(r"\b(please|thank|thanks|welcome|glad|happy|sorry|enjoy)\b", re.IGNORECASE)
+POLITE = re.compile(r"\b(please|thank|thanks|welcome|glad|happy|sorry)\b", re.IGNORECASE)
 MOST_WORDS = 25
 ANSWER_TOKENS, TEMPERATURE = 40, 0.7
 REWARD = {"pooling": "last", "updates": 60, "batch_size": 8, "lr": 2e-4, "eval_every": 30, "eval_pairs": 60}
@@ -192,8 +192,8 @@ def question_of(form: str, topic: str) -> Record:
 def points(text: str, topic: str, ended: bool = True) -> dict[str, int]:
     """A point for each thing that people want of an answer.
 
-    polite: one of the words please, thank, thanks, welcome, glad, happy, sorry, enjoy; on_topic: the topic's
-    word, in singular or plural; short: at most 25 words, and an end.
+    polite: one of the words please, thank, thanks, welcome, glad, happy, sorry; on_topic: the topic's word, in
+    singular or plural; short: at most 25 words, and an end.
     """
     return {
         "polite": int(bool(POLITE.search(text))),

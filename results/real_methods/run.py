@@ -1,4 +1,4 @@
-"""One-digit sums by PPO, by best of n with SFT and by online DPO, beside the GRPO of `results/real_sums`.
+"""One-digit sums by GRPO, by PPO with a critic, by best of n with SFT and by online DPO.
 
 All sample 32 answers an update, from the same prompts, and begin with the same adapters; looks, seeds and
 held-out sums are those of `real_sums`. PPO samples one answer of each prompt, the others eight. Best of n
