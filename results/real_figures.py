@@ -37,14 +37,9 @@ def over_optimization(axes: Any) -> None:
     style.label_curves(axes[-1])
 
 
-def all_methods() -> pd.DataFrame:
-    """The runs of all methods on one-digit sums."""
-    return pd.concat([results("real_sums").assign(method="GRPO"), results("real_methods")])
-
-
 def methods(axes: Any) -> None:
     """Right answers to held-out sums, sampled, against tokens and against CPU minutes."""
-    runs = all_methods()
+    runs = results("real_methods")
     runs["cpu"] /= 60
     for ax, (column, label) in zip(
         axes, {"tokens": "sampled tokens", "cpu": "CPU minutes"}.items(), strict=True
@@ -70,7 +65,7 @@ def likelihoods(axes: Any) -> None:
 
 def elsewhere(ax: Any) -> None:
     """The KL per token that training caused on answers to other questions, for each method."""
-    ends = {f"sums, {name}": runs for name, runs in all_methods().groupby("method", sort=False)}
+    ends = {f"sums, {name}": runs for name, runs in results("real_methods").groupby("method", sort=False)}
     for beta, runs in results("real_rlhf").groupby("kl_coef"):
         ends[f"PPO on a reward model, β {beta:g}"] = runs
     ends["DPO"] = results("real_dpo")

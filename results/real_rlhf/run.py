@@ -4,8 +4,8 @@ People like an answer that is polite, on topic and short (`real_common.points`, 
 learns that from pairs of the model's own answers, and PPO maximizes the reward model's reward. That reward is
 `proxy`, the true one is `points`.
 
-β is in standard deviations of the reward per nat. It, the learning rate and the number of updates were chosen
-on seed 0. Each row is of 60 answers to questions about topics that are held out from everything.
+β is in standard deviations of the reward per nat. The learning rate and the number of updates were chosen on
+seed 0 with a β of 0; the other two β are guesses. Each row is of 60 answers to questions about topics that are held out from everything.
 """
 
 import sys
@@ -27,7 +27,7 @@ from real_common import (
 
 BETAS = (0.0, 0.05, 0.2)
 PPO = {"batch_size": 32, "epochs": 1, "num_minibatches": 2, "lr": 4e-4, "temperature": TEMPERATURE}
-UPDATES, EVERY = 40, 10
+UPDATES, EVERY = 30, 6
 
 
 def one(seed: int, kl_coef: float) -> list[dict]:
@@ -52,5 +52,5 @@ if __name__ == "__main__":
         seeds=range(100, 103),
         workers=1,
         digits=4,
-        note="β, learning rate and updates were chosen on seed 0; every seed reported.",
+        note="Learning rate and updates were chosen on seed 0; every seed reported.",
     )

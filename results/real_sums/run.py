@@ -20,7 +20,7 @@ sys.path.append(str(Path(__file__).resolve().parents[1]))  # where the shared pa
 
 from real_common import SumsLook, chain_sums, followed, learner_of
 
-TASKS = {"one digit": (16, 20), "two digits": (24, 60), "chain_sum": (24, 60)}  # tokens, updates
+TASKS = {"one digit": (16, 20), "two digits": (24, 40), "chain_sum": (24, 40)}  # tokens, updates
 GRPO = {"batch_size": 32, "group_size": 8, "lr": 2e-4}
 
 
