@@ -192,8 +192,8 @@ def question_of(form: str, topic: str) -> Record:
 def points(text: str, topic: str, ended: bool = True) -> dict[str, int]:
     """A point for each thing that people want of an answer.
 
-    polite: one of the words please, thank, thanks, welcome, glad, happy, sorry; on_topic: the topic's word, in
-    singular or plural; short: at most 25 words, and an end.
+    polite: one of the words please, thank, thanks, welcome, glad, happy, sorry; on_topic: the word of the
+    topic, in singular or plural; short: at most 25 words, and an end.
     """
     return {
         "polite": int(bool(POLITE.search(text))),
