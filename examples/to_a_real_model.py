@@ -27,7 +27,7 @@ def options(words: list[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--model", default="runs/smollm2", help="a folder, or a name on the hub")
     parser.add_argument("--data", help="a JSONL file; left out: sums")
     parser.add_argument("--out", type=Path, required=True, help="the folder of the run")
-    parser.add_argument("--updates", type=int, default=30, help="of 32 answers each (30)")
+    parser.add_argument("--updates", type=int, default=20, help="of 32 answers each (20)")
     parser.add_argument("--max-new-tokens", type=int, default=16, help="the longest answer (16)")
     parser.add_argument("--lr", type=float, default=2e-4, help="learning rate (2e-4)")
     parser.add_argument("--device", default="cpu", help="cpu or cuda")

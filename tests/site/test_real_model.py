@@ -71,6 +71,24 @@ def test_the_script_trains_and_goes_on(small, capsys):
     assert run.config["lora"] == {"r": 16, "alpha": 32}
 
 
+def test_the_sums_on_the_page_are_recorded():
+    table = results("real_sums").query("task == 'one digit'")
+    mean = table.groupby("update")[["greedy", "sampled", "ended", "cpu"]].mean()
+    rows = re.findall(r"^\| (\d+) \| (0.\d+) \| (0.\d+) \| (0.\d+) \| (\d.\d) \|$", PAGE, re.M)
+    assert [int(update) for update, *_ in rows] == [0, 10, 20]
+    for update, *said in rows:
+        *shares, cpu = mean.loc[int(update)]
+        assert said == [*(f"{x + 1e-9:.2f}" for x in shares), f"{cpu / 60:.1f}"]
+    at = table.set_index(["update", "seed"])
+    assert (at.loc[20]["greedy"] > at.loc[0]["greedy"]).all()
+    assert len(at.loc[20]) == 5
+    assert f"between {at.loc[20]['greedy'].min():.2f} and {at.loc[20]['greedy'].max():.2f}" in PAGE
+    lost = (at.loc[0]["elsewhere_sampled"] - at.loc[20]["elsewhere_sampled"]).mean()
+    assert f"lost {lost:.2f} nats" in PAGE
+    for said in ("To add 7 and 9, we need to combine the numbers in a", "7 + 9 = 16."):
+        assert said in "".join(table["texts"])
+
+
 def test_the_memory_on_the_page_is_recorded():
     table = results("language_footprint")
     peaks = table[table["phase"] == "peak"].set_index(["size", "way"])
