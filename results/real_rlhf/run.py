@@ -4,8 +4,8 @@ People like an answer that is polite, on topic and short (`real_common.points`, 
 learns that from pairs of the model's own answers, and PPO maximizes the reward model's reward. That reward is
 `proxy`, the true one is `points`.
 
-β is in standard deviations of the reward per nat. The learning rate and the number of updates were chosen
-on seed 0 with a β of 0; the other two β are guesses. Each row is of 60 answers to questions about topics that
+β is in standard deviations of the reward per nat. The learning rate and the number of updates were chosen on
+seed 0 with a β of 0; the other two β are guesses. Each row is of 60 answers to questions about topics that
 are held out from everything.
 """
 
