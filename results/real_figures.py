@@ -42,7 +42,7 @@ def sums(ax: Any) -> None:
     runs = results("real_sums")
     curves(ax, runs, "update", "greedy", "good", "greedy")
     curves(ax, runs, "update", "sampled", "grpo", "sampled")
-    ax.set(xlabel="update", ylabel="right answers", ylim=(0, 1.02))
+    ax.set(xlabel="update", ylabel="right answers", ylim=(0, 1.02), xticks=range(0, 21, 5))
     style.label_curves(ax)
 
 
