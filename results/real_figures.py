@@ -37,6 +37,15 @@ def over_optimization(axes: Any) -> None:
     style.label_curves(axes[-1])
 
 
+def sums(ax: Any) -> None:
+    """Right answers to held-out one-digit sums during GRPO, greedy and sampled."""
+    runs = results("real_sums")
+    curves(ax, runs, "update", "greedy", "good", "greedy")
+    curves(ax, runs, "update", "sampled", "grpo", "sampled")
+    ax.set(xlabel="update", ylabel="right answers", ylim=(0, 1.02), xticks=range(0, 21, 5))
+    style.label_curves(ax)
+
+
 def methods(axes: Any) -> None:
     """Right answers to held-out sums, sampled, against tokens and against CPU minutes."""
     runs = results("real_methods")
