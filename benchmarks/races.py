@@ -228,7 +228,8 @@ def real(name: str, title: str, **changed: dict[str, Any]) -> Race:
     """
     algorithm = name.partition("_")[0]
     job = {"algorithm": algorithm, "folder": "smollm2", "maker": "make_real", "rows": 32, "new_tokens": 16}
-    job |= {"warm_up": 1, "steps": 2, "lora": {"r": 16, "lora_alpha": 32, "target_modules": "all-linear"}}
+    lora = {"r": settings.LORA["r"], "lora_alpha": settings.LORA["alpha"], "target_modules": "all-linear"}
+    job |= {"warm_up": 1, "steps": 2, "lora": lora}
 
     def jobs(seed: int) -> list[Job]:
         mine, theirs = (

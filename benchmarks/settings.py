@@ -278,13 +278,15 @@ def trl_settings(algorithm: str) -> dict[str, Any]:
     )
 
 
+LORA = {"r": 16, "alpha": 32}  # on all linear layers, our default
+
+
 def real_settings(algorithm: str) -> tuple[dict[str, Any], dict[str, Any]]:
     """Ours and TRL's for a real model with LoRA; a batch of DPO has 16 pairs, all others 32 completions."""
-    lora = {"r": 16, "alpha": 32}
     if algorithm == "generate":
-        return {"lora": lora}, {}
+        return {"lora": LORA}, {}
     rows = 16 if algorithm == "dpo" else 32
-    ours = {**ours_settings(algorithm), "lora": lora, "batch_size": rows, "lr": 2e-4}
+    ours = {**ours_settings(algorithm), "lora": LORA, "batch_size": rows, "lr": 2e-4}
     theirs = {**trl_settings(algorithm), "per_device_train_batch_size": rows, "learning_rate": 2e-4}
     if "max_new_tokens" in ours:
         ours["max_new_tokens"] = 16

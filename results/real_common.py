@@ -15,7 +15,7 @@ to questions of other kinds (`Elsewhere`).
 import itertools
 import random
 import re
-import time
+import sys
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -31,11 +31,14 @@ from ppobook.language.sums import answer_is_right
 from ppobook.language.tokens import completion_logits, token_logp
 from ppobook.language.training import STAGES
 
+sys.path.append(str(results_folder()))  # where the other experiments are
+
+from language_chain.shared import followed as looking
+
 MODEL = str(results_folder().parent / "runs" / "smollm2")  # made by `make real`
 LORA = {"r": 16, "alpha": 32}
 KEPT = results_folder().parent / "_build" / "real"  # delete after a change of the library or of a task
 ROWS = 32  # completions that are generated or read side by side
-TUNED_ON = range(10)
 
 Record = dict[str, Any]
 
@@ -55,34 +58,15 @@ def learner_of(stage: str | type[Stage], data: Any, seed: int, reward: Any = Non
     return kind(task, made, seed=seed)
 
 
-def followed(
-    learner: Stage,
-    look: Callable[[Any], Record],
-    updates: int,
-    every: int,
-    cpu: float = 0.0,
-    tokens: int = 0,
-) -> list[Record]:
+def followed(learner: Stage, look: Callable[[Any], Record], updates: int, every: int) -> list[Record]:
     """Train, and look before the first update and after every so many; elsewhere at both ends only.
 
-    `cpu` in a row are the CPU seconds of training so far and `tokens` the sampled ones; both begin with what
-    was spent before. `reward` is the mean over the updates since the last look.
+    The columns are those of `language_chain/shared.py`, and `reward`, the mean since the last look.
     """
     elsewhere = Elsewhere(learner.model, learner.tokenizer)
-    rows = [{"update": 0, "tokens": tokens, "cpu": cpu, "reward": None, **look(learner.model)}]
-    rows[0] |= elsewhere(learner.model)
-    rewards = []
-    for number in range(updates):
-        began = time.process_time()
-        learner.set_lr(number)
-        metrics = learner.step(number)
-        cpu += time.process_time() - began
-        tokens += metrics["tokens"]
-        rewards.append(float(metrics.get("reward", float("nan"))))
-        if (number + 1) % every == 0:
-            row = {"update": number + 1, "tokens": tokens, "cpu": cpu, "reward": _mean(rewards)}
-            rows.append(row | look(learner.model))
-            rewards = []
+    before = elsewhere(learner.model)
+    rows: list[Record] = looking(learner, look, looks=updates // every, updates=updates, averaged=("reward",))
+    rows[0] |= before
     rows[-1] |= elsewhere(learner.model)
     return rows
 

@@ -15,8 +15,10 @@ the world or a default. `results/language_ladder` makes the usual ones: run it f
 
 import contextlib
 import copy
+import math
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -177,22 +179,28 @@ def followed(
     looks: int,
     updates: float = float("inf"),
     tokens: float = float("inf"),
-) -> list[dict[str, float]]:
+    averaged: Sequence[str] = (),
+) -> list[dict[str, Any]]:
     """Train until so many updates or tokens are spent; look before the first update, and `looks` times more.
 
-    `cpu` in a row are the CPU seconds of training so far, without the looks.
+    `cpu` in a row are the CPU seconds of training so far, without the looks; `averaged` are names of metrics
+    of an update, of which a row has the mean since the last look.
     """
     number, spent, cpu, progress = 0, 0, 0.0, 0.0
-    rows = [{"update": 0, "tokens": 0, "cpu": 0.0, **look(learner.model)}]
+    rows = [{"update": 0, "tokens": 0, "cpu": 0.0, **dict.fromkeys(averaged), **look(learner.model)}]
+    seen: list[dict[str, Any]] = []
     while progress < 1:
         began = time.process_time()
         learner.set_lr(number)
-        spent += learner.step(number)["tokens"]
+        seen.append(learner.step(number))
+        spent += seen[-1]["tokens"]
         number += 1
         cpu += time.process_time() - began
         progress = max(number / updates, spent / tokens)
         if progress >= len(rows) / looks:
-            rows.append({"update": number, "tokens": spent, "cpu": cpu, **look(learner.model)})
+            mean = {name: sum(x.get(name, math.nan) for x in seen) / len(seen) for name in averaged}
+            rows.append({"update": number, "tokens": spent, "cpu": cpu, **mean, **look(learner.model)})
+            seen = []
     return rows
 
 

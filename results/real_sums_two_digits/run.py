@@ -7,12 +7,7 @@ from ppobook.experiments import record
 
 sys.path.append(str(Path(__file__).resolve().parents[1]))  # where the other experiments are
 
-from real_sums.run import GRPO, TASKS, curve
-
-
-def one(seed: int, task: str) -> list[dict]:
-    return curve(seed, task, "grpo", *TASKS[task], **GRPO)
-
+from real_sums.run import one
 
 if __name__ == "__main__":
     record(

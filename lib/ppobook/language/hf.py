@@ -99,7 +99,8 @@ def open_pretrained(
         opened = _adapted(_copy_of(net, weights) if in_memory else net, net, tokenizer)
     body = getattr(opened, "body", opened)
     if isinstance(tokenizer, PretrainedTokenizer):
-        tokenizer = PretrainedTokenizer(tokenizer.tokenizer, body.end_tokens)
+        tokenizer = copy.copy(tokenizer)
+        tokenizer.end_tokens = body.end_tokens
     body.dtype = body.dtype if dtype is None else dtype_name(dtype)
     if lora is not None:
         body.add_lora(lora, seed)
@@ -177,9 +178,11 @@ def _evaluating(net: Any) -> Iterator[None]:
     """Put a model into evaluation mode for a while."""
     modes = [(module, module.training) for module in net.modules()]
     net.eval()
-    yield
-    for module, mode in modes:
-        module.training = mode
+    try:
+        yield
+    finally:
+        for module, mode in modes:
+            module.training = mode
 
 
 def _reward_model(net: Any, special: dict[str, Any]) -> RewardModel:
