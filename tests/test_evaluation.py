@@ -83,6 +83,18 @@ gym.register("test_evaluation/ShortOrLong-v0", ShortOrLong)
 gym.register("test_evaluation/Endless-v0", Endless)
 
 
+def test_dropout_is_off_and_batch_normalization_is_fixed_and_modes_come_back():
+    layers = torch.nn.BatchNorm1d(4), torch.nn.Linear(4, 8), torch.nn.Dropout(0.5), torch.nn.Linear(8, 2)
+    policy = CategoricalPolicy(4, 2, network=torch.nn.Sequential(*layers))
+    layers[1].eval()
+    modes = [module.training for module in policy.modules()]
+    before = {name: x.clone() for name, x in policy.state_dict().items()}
+    once = evaluate(policy, "CartPole-v1", episodes=5)["returns"]
+    assert [module.training for module in policy.modules()] == modes
+    assert all(torch.equal(before[name], x) for name, x in policy.state_dict().items())
+    np.testing.assert_array_equal(once, evaluate(policy.eval(), "CartPole-v1", episodes=5)["returns"])
+
+
 def test_long_episodes_get_their_share():
     policy, episodes = CategoricalPolicy(1, 2), 400
     found = evaluate(policy, "test_evaluation/ShortOrLong-v0", episodes)

@@ -10,6 +10,7 @@ import gymnasium as gym
 import numpy as np
 import torch
 from gymnasium.vector import VectorEnv
+from torch import nn
 
 from ppobook import validation
 from ppobook.envs import EnvLike, env_maker, env_seeds, make_env
@@ -40,7 +41,7 @@ def evaluate(
     *,
     env_kwargs: dict[str, Any] | None = None,
 ) -> dict[str, Any]:
-    """Returns of a policy in whole episodes.
+    """Returns of a policy in whole episodes, with dropout off and batch normalization fixed.
 
     Episode i of a seed is the same however many episodes are played, and in however many environments (unless
     an environment keeps something over its resets). All episodes that are begun count: the first ones to end
@@ -74,7 +75,7 @@ def evaluate(
     """
     episodes = validation.count("episodes", episodes)
     seed = validation.count("seed", seed, low=0)
-    with _opened(env, min(episodes, _ROWS), env_kwargs or {}) as envs:
+    with evaluation_mode(policy), _opened(env, min(episodes, _ROWS), env_kwargs or {}) as envs:
         collector = Collector(envs, policy, seed=seed)
         seeds = env_seeds(seed, episodes)
         played: list[tuple[float, int]] = []
@@ -94,6 +95,20 @@ def evaluate(
         "returns": returns,
         "lengths": lengths,
     }
+
+
+@contextlib.contextmanager
+def evaluation_mode(net: Any) -> Iterator[None]:
+    """Put a network into evaluation mode, and each of its modules back into its own mode afterwards."""
+    modules = list(net.modules()) if isinstance(net, nn.Module) else []
+    modes = [module.training for module in modules]
+    for module in modules:
+        module.training = False
+    try:
+        yield
+    finally:
+        for module, mode in zip(modules, modes, strict=True):
+            module.training = mode
 
 
 @contextlib.contextmanager

@@ -11,9 +11,8 @@ forward pass.
 
 from __future__ import annotations
 
-import contextlib
 import copy
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +20,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F  # noqa: N812
 
+from ppobook.evaluation import evaluation_mode
 from ppobook.language.model import Decoder
 from ppobook.language.pretrained import (
     Pretrained,
@@ -154,7 +154,7 @@ def _adapted(net: Any, given: Any, tokenizer: Tokenizer) -> Any:
     tokens = torch.tensor([[ids[k * (len(ids) - 1) // 3] for k in range(4)]])
     padded = F.pad(tokens, (2, 0), value=tokenizer.pad)
     mask = F.pad(torch.ones_like(tokens, dtype=torch.bool), (2, 0))
-    with torch.no_grad(), _evaluating(given):
+    with torch.no_grad(), evaluation_mode(given):
         whole = given(input_ids=tokens.to(given.device)).logits.to(net.device, net.dtype)
         if type(net).__name__.endswith(_SCORES):
             opened = _reward_model(net, special)
@@ -171,18 +171,6 @@ def _adapted(net: Any, given: Any, tokenizer: Tokenizer) -> Any:
             f"config and weights say, got a {kind} that does not"
         )
     return opened
-
-
-@contextlib.contextmanager
-def _evaluating(net: Any) -> Iterator[None]:
-    """Put a model into evaluation mode for a while."""
-    modes = [(module, module.training) for module in net.modules()]
-    net.eval()
-    try:
-        yield
-    finally:
-        for module, mode in modes:
-            module.training = mode
 
 
 def _reward_model(net: Any, special: dict[str, Any]) -> RewardModel:
