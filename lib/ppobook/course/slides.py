@@ -103,6 +103,7 @@ def print_pdf(page: str, path: Path) -> None:
     with tempfile.TemporaryDirectory() as name:
         source, printed = Path(name, "deck.html"), Path(name, "deck.pdf")
         source.write_text(page, encoding="utf-8")
+        # The page is our own, so it may be printed where Chromium's sandbox is not available.
         options = ["--headless", "--no-sandbox", "--no-pdf-header-footer", "--virtual-time-budget=20000"]
         options += [f"--user-data-dir={name}/profile", f"--print-to-pdf={printed}"]
         done = subprocess.run([browser, *options, f"{source.as_uri()}?print-pdf"], capture_output=True)
