@@ -14,7 +14,6 @@ import html
 import os
 import re
 import shutil
-import subprocess
 import tempfile
 from pathlib import Path
 from typing import Any
@@ -95,21 +94,23 @@ def print_pdf(page: str, path: Path) -> None:
     Raises
     ------
     OSError
-        There is no Chromium, or it failed.
+        There is no Chromium.
     """
+    from playwright.sync_api import sync_playwright
+
     browser = os.environ.get("PPOBOOK_CHROMIUM") or next(filter(None, map(shutil.which, BROWSERS)), None)
     if browser is None:
         raise OSError("a PDF needs Chromium (Debian: apt install chromium)")
-    with tempfile.TemporaryDirectory() as name:
-        source, printed = Path(name, "deck.html"), Path(name, "deck.pdf")
+    with tempfile.TemporaryDirectory() as name, sync_playwright() as playwright:
+        source = Path(name, "deck.html")
         source.write_text(page, encoding="utf-8")
         # The page is our own, so it may be printed where Chromium's sandbox is not available.
-        options = ["--headless", "--no-sandbox", "--no-pdf-header-footer", "--virtual-time-budget=20000"]
-        options += [f"--user-data-dir={name}/profile", f"--print-to-pdf={printed}"]
-        done = subprocess.run([browser, *options, f"{source.as_uri()}?print-pdf"], capture_output=True)
-        if not printed.exists():
-            raise OSError(f"{browser} could not print: {done.stderr.decode(errors='replace')[-300:]}")
-        shutil.move(printed, path)
+        tab = playwright.chromium.launch(executable_path=browser, args=["--no-sandbox"]).new_page()
+        tab.set_default_timeout(300_000)
+        tab.goto(f"{source.as_uri()}?print-pdf")
+        # reveal.js puts all pages into the document at once, some time after it has loaded.
+        tab.wait_for_selector(".pdf-page", state="attached")
+        path.write_bytes(tab.pdf(prefer_css_page_size=True, print_background=True))
 
 
 def _text(*paths: Path) -> str:
