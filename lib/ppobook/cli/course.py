@@ -20,7 +20,7 @@ COMMANDS = {
     "grades": ("ppobook.cli.course_grading:grades", "write the grades as CSV"),
     "report": ("ppobook.cli.course_grading:report", "show which mistakes the class made"),
     "appeal": ("ppobook.cli.course_grading:appeal", "change the points of one part, with the reason"),
-    "slides": ("ppobook.cli.teach:slides", "slides of a chapter, in one HTML file"),
+    "slides": ("ppobook.cli.teach:slides", "slides of a chapter, as HTML or PDF"),
     "schedule": ("ppobook.cli.teach:schedule", "a plan of the term, with honest hours"),
 }
 

@@ -83,21 +83,24 @@ def _term(folder: Path, begin: str | None) -> tuple[date | None, list[tuple[str,
 
 @command
 def slides(chapter: Chapter, /, *, out: MaybeFile = None) -> None:
-    """Make slides of a chapter: one HTML file that needs nothing else, with the sections' text as notes.
+    """Build a chapter's slides: one HTML file that needs no network, with speaker notes, or a PDF.
 
-    In the browser: arrows to move, o for an overview, n for the notes, f for the full screen, p to print.
+    In the browser: arrows move, o shows an overview, s opens the notes, f fills the screen, ? lists the keys.
 
     Args:
         chapter: its number or its name: 3, 03_the_clipped_surrogate
-        out: the file; if left out, the chapter's name in this folder
+        out: the file, .html or .pdf; if left out, the chapter's name in this folder
     """
     import ppobook.course.slides as make
     from ppobook.analysis.files import new_file
     from ppobook.run.files import atomic_write
     from ppobook.teaching.workspace import find_source
 
-    path = make.chapter_at(find_source(), chapter)
-    file = Path(f"{path.stem}.html") if out is None else new_file("out", out, (".html", ".htm"))
-    deck = make.read_deck(path)
-    atomic_write(file, make.as_html(deck).encode())
-    print(f"{file}: {len(deck.slides)} slides")
+    deck = make.find_deck(find_source(), chapter)
+    file = Path(f"{deck.stem}.html") if out is None else new_file("out", out, (".html", ".htm", ".pdf"))
+    page = make.build(deck)
+    if file.suffix.lower() == ".pdf":
+        make.print_pdf(page, file)
+    else:
+        atomic_write(file, page.encode())
+    print(f"{file}: {page.count('<section>')} slides")
