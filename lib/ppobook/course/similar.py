@@ -8,7 +8,6 @@ that line. Short answers are often alike because there is one way to write them.
 from __future__ import annotations
 
 import ast
-import html
 import io
 import itertools
 import keyword
@@ -18,6 +17,7 @@ from dataclasses import dataclass
 
 from ppobook.course.pack import Pack
 from ppobook.course.rebuild import Unreadable, rebuild
+from ppobook.course.safe_text import plain
 from ppobook.course.sources import parsed
 
 __all__ = ["Pair", "page", "similar"]
@@ -91,12 +91,12 @@ def page(title: str, pairs: Sequence[Pair]) -> str:
     rows = []
     for pair in pairs:
         cells = "".join(
-            f"<td><b>{html.escape(student)}</b><pre>{html.escape(source)}</pre></td>"
+            f"<td><b>{plain(student)}</b><pre>{plain(source)}</pre></td>"
             for student, source in zip(pair.students, pair.sources, strict=True)
         )
-        rows.append(f"<h2>{html.escape(pair.part)}: {pair.share:.0%} in common</h2><table><tr>{cells}</tr></table>")
+        rows.append(f"<h2>{plain(pair.part)}: {pair.share:.0%} in common</h2><table><tr>{cells}</tr></table>")
     style = "body{font-family:sans-serif}td{vertical-align:top;padding-right:2em}pre{white-space:pre-wrap}"
     return (
-        f'<!doctype html>\n<html lang="en">\n<head><meta charset="utf-8"><title>{html.escape(title)}</title>'
-        f"<style>{style}</style></head>\n<body><h1>{html.escape(title)}</h1>\n" + "\n".join(rows) + "\n</body></html>\n"
+        f'<!doctype html>\n<html lang="en">\n<head><meta charset="utf-8"><title>{plain(title)}</title>'
+        f"<style>{style}</style></head>\n<body><h1>{plain(title)}</h1>\n" + "\n".join(rows) + "\n</body></html>\n"
     )
