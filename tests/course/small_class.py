@@ -96,7 +96,9 @@ def make(folder: Path, size: int, seed: int, *, cell: str = "") -> Path:
     known = masters.solutions(open_set(SET, folder).notebook)
     forms = packs.drawn(course, handout)
     right = {
-        one.name: forms[one.name].solution(known[one.name].source) if one.name in forms else known[one.name].source
+        one.name: forms[one.name].solution(known[one.name].source)
+        if one.name in forms
+        else known[one.name].source
         for one in handout.tested
     }
     for number, student in enumerate(students):

@@ -126,8 +126,8 @@ def written(folder: Path, declarations: str) -> Path:
     ("text", "said"),
     [
         ('[[sub]]\nk = [2]\ntext = [["a", "b"]]', "part must be one of add, got 'sub'"),
-        ('[[add]]\ntext = [["a", "b"]]', "must hold text, and k or bug"),
-        ('[add]\norder = "any"', "must hold text, and k or bug"),
+        ('[[add]]\ntext = [["a", "b"]]', "must hold text and k or bug"),
+        ('[add]\norder = "any"', "must hold text and k or bug"),
     ],
 )
 def test_a_declaration_that_cannot_be_is_refused(tmp_path: Path, text: str, said: str) -> None:

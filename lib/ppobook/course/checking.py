@@ -82,8 +82,8 @@ def check(
     if public:
         yield Finding(
             "note",
-            f"the solutions of the book's exercises are public ({', '.join(public)}), and variants don't hide "
-            "them: for points that count, let students explain their answers or write exercises of your own",
+            f"the solutions of the book's exercises are public ({', '.join(public)}), and variants don't "
+            "hide them: for points that count, talk to students or write exercises of your own",
         )
     if not course.book:
         yield Finding(
@@ -210,9 +210,7 @@ def _assignment(course: Course, assignment: Assignment, handout: Pack) -> Iterat
         )
 
 
-def _own(
-    course: Course, handouts: list[Pack], book: Path | None, server: Server | None
-) -> Iterator[Finding]:
+def _own(course: Course, handouts: list[Pack], book: Path | None, server: Server | None) -> Iterator[Finding]:
     """Check that the checks of own exercises accept their references and reject blank answers."""
     from ppobook.course.sandbox import NoSandbox, Server
 

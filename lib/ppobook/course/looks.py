@@ -1,7 +1,7 @@
 """Notes on a submission for the instructor: what was seen in its source, never a deduction.
 
-Only cells that differ from what the student was handed are read, whatever their formatting. The notes are cheap to
-avoid and may name somebody who found the short way; a talk about the code says more.
+Only cells that differ from what the student was handed are read, whatever their formatting. The notes are
+easy to avoid and may name somebody who found the short way; a talk about the code says more.
 """
 
 from __future__ import annotations

@@ -21,8 +21,8 @@ class PackPart:
     """A part that earns points: ``role`` is "test" or "manual".
 
     A tested part has the ``expression`` that its check is given and, in ``partial``, the share of the points
-    that some named mistakes earn; a manual one has its ``question`` and ``rubric`` in Markdown. ``exercise`` is
-    the label and ``title`` the title of its exercise.
+    that some named mistakes earn; a manual one has its ``question`` and ``rubric`` in Markdown. ``exercise``
+    is the label and ``title`` the title of its exercise.
     """
 
     name: str

@@ -92,7 +92,7 @@ def _drawn(course: Course, name: str, found: ExerciseSet, names: Collection[str]
 
 
 def solved(course: Course, pack: Pack, book: Path | None = None) -> Notebook:
-    """Return a pack's notebook with the solutions in the variants that were handed out, and the model answers."""
+    """Return a pack's notebook with model answers, and solutions in the variants that were handed out."""
     forms = drawn(course, pack, book)
     answers = {one.name: one.rubric for one in pack.manual}
     asked = {p.name for p in masters.parts(pack.notebook) if p.role == "solution"}

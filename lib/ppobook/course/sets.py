@@ -58,7 +58,8 @@ def chosen(sets: Sequence[ExerciseSet], labels: Sequence[str]) -> list[tuple[Exe
     for label in labels:
         if label not in known:
             raise ValueError(
-                f"exercises must be of {' and '.join(one.name for one in sets)}, which has {', '.join(known)}, "
+                f"exercises must be of {' and '.join(one.name for one in sets)}, which has "
+                f"{', '.join(known)}, "
                 f"got {label!r}{did_you_mean(label, known)}"
             )
     made = [tuple(one for one in found.exercises if not labels or one.label in labels) for found in sets]

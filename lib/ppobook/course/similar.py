@@ -1,8 +1,8 @@
 """Equal and nearly equal code answers of a class, listed side by side, without a verdict.
 
-Two answers are compared by the runs of tokens that they share. Names, numbers' formats, comments and layout make no
-difference, and neither does what was handed out, so that a Hunt whose function was mended in one line is compared by
-that line. Short answers are often alike because there is one way to write them.
+Two answers are compared by the runs of tokens that they share. Names, comments and layout make no difference,
+and what was handed out does not count, so a Hunt whose function was mended in one line is compared by that
+line. Short answers are left out: they are often alike because there is one way to write them.
 """
 
 from __future__ import annotations
@@ -55,7 +55,9 @@ def similar(pack: Pack, submissions: Mapping[str, bytes]) -> list[Pair]:
         for cell in cells:
             if cell.kind == "solution" and len(cell.source) <= LONGEST:
                 answers.setdefault(cell.name, {})[student] = cell.source
-    given = {run for cell in pack.notebook["cells"] if cell["cell_type"] == "code" for run in _runs(cell["source"])}
+    given = {
+        run for cell in pack.notebook["cells"] if cell["cell_type"] == "code" for run in _runs(cell["source"])
+    }
     found = []
     for part, sources in answers.items():
         runs = {student: _runs(source) - given for student, source in sources.items()}
@@ -69,7 +71,7 @@ def similar(pack: Pack, submissions: Mapping[str, bytes]) -> list[Pair]:
 
 
 def _runs(source: str) -> set[tuple[str, ...]]:
-    """Return the runs of tokens of a source, in which all names but those of attributes and keywords are one."""
+    """Return the runs of tokens of a source, in which all names but attributes and keywords are one."""
     tree = parsed(source)
     if tree is None:
         return set()
@@ -98,5 +100,7 @@ def page(title: str, pairs: Sequence[Pair]) -> str:
     style = "body{font-family:sans-serif}td{vertical-align:top;padding-right:2em}pre{white-space:pre-wrap}"
     return (
         f'<!doctype html>\n<html lang="en">\n<head><meta charset="utf-8"><title>{plain(title)}</title>'
-        f"<style>{style}</style></head>\n<body><h1>{plain(title)}</h1>\n" + "\n".join(rows) + "\n</body></html>\n"
+        f"<style>{style}</style></head>\n<body><h1>{plain(title)}</h1>\n"
+        + "\n".join(rows)
+        + "\n</body></html>\n"
     )

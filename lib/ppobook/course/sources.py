@@ -34,7 +34,7 @@ def parsed(source: str) -> ast.Module | None:
 
 @functools.lru_cache(maxsize=4096)
 def plain(source: str, code: bool = True) -> str:
-    """Return a source in a form that white space, line ends and, in code, quotes and comments don't change."""
+    """A source in a form that white space, line ends and, in code, quotes and comments don't change."""
     tree = parsed(source) if code else None
     return " ".join(source.split()) if tree is None else ast.dump(tree)
 

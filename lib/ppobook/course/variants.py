@@ -1,7 +1,7 @@
 """Variants of exercises: other numbers, or another planted bug, drawn from a course's secret.
 
-They stop nobody who adapts a public solution. They make the answers of two courses differ, and give a Hunt a bug
-that the book's pages do not discuss. The file `NN_name.variants.toml` beside a master lists them, one table each:
+They stop nobody who adapts a public solution. They make the answers of two courses differ, and give a Hunt a
+bug that the book's pages do not discuss. The file `NN_name.variants.toml` beside a master lists them:
 
     [[clip-table-up]]                    # the name of a part
     k = [2, 3, 4]                        # other numbers: a variant for each, {k} in the texts below
@@ -121,7 +121,9 @@ def declared(master: Path) -> dict[str, tuple[Variant, ...]]:
             raise ValueError(f"{path.name}: part must be one of {', '.join(known)}, got {name!r}")
         for row in rows if isinstance(rows, list) else [{}]:
             if not row.get("text") or set(row) - _WORDS or ("bug" in row) == ("k" in row):
-                raise ValueError(f"{path.name}: [[{name}]] must hold text, and k or bug, got {', '.join(row)}")
+                raise ValueError(
+                    f"{path.name}: [[{name}]] must hold text, and k or bug, got {', '.join(row)}"
+                )
     return {name: tuple(one for row in rows for one in _variants(name, row)) for name, rows in tables.items()}
 
 
@@ -159,7 +161,7 @@ def in_book_numbers(
     rows: Collection[int] = (),
     entries: Collection[int] = (),
 ) -> Callable[..., Any]:
-    """Return a function whose results are a student's divided by k, for a check that knows the book's numbers.
+    """Return a function whose results are a student's divided by k, for a check of the book's numbers.
 
     Parameters
     ----------
@@ -187,7 +189,7 @@ def _key(key: Any, k: float) -> Any:
 
 
 def _at(row: Any, k: float, places: Collection[int]) -> Any:
-    """Return a row with the entries at these places divided; what is no row stays, for the check to refuse."""
+    """A row with the entries at these places divided; what is no row stays for the check to refuse."""
     if isinstance(row, str | None) or not hasattr(row, "__len__"):
         return row
     chosen = {place % len(row) for place in places if -len(row) <= place < len(row)}

@@ -33,8 +33,8 @@ FACTS = re.compile(r"^\*(\w+) · difficulty (\S+) of 5 · (\S+) minutes? · outc
 class Part:
     """One tagged cell: its role, its name, its points (None for a solution) and where it stands.
 
-    ``partial`` has, for some mistakes that the check of a test cell names, the share of the points that is left;
-    it is read from the cell's metadata.
+    ``partial`` has the share of the points that is left for some mistakes that a test cell's check names. It
+    is read from the cell's metadata.
     """
 
     role: str
