@@ -1,6 +1,5 @@
 """Notes for an instructor and similar answers: what was seen, and of honest students nothing."""
 
-import ast
 import copy
 import json
 import re
@@ -148,7 +147,7 @@ def test_a_source_is_the_same_however_it_is_written():
     )
     assert plainly(source) != plainly(source.replace("'a'", "'b'"))
     assert plainly("# A heading", code=False) != plainly("# Another", code=False)
-    assert ast.dump(ast.parse("")) == plainly("%matplotlib inline")
+    assert plainly("") == plainly("%matplotlib inline") == plainly("# nothing")
 
 
 # --- similar answers ----------------------------------------------------------------------------------------

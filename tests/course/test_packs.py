@@ -166,7 +166,7 @@ def test_the_first_code_cell_installs_the_library_or_names_it(tmp_path):
     assert "import ppobook" in sources(make(write_course(tmp_path)), "code")[0]
     course = write_course(tmp_path, ("title:", "book: https://git.example/me/book@v1\ntitle:"))
     source = sources(make(course), "code")[0]
-    assert '"install", "-q", "ppobook[lab] @ git+https://git.example/me/book@v1"]' in source
+    assert '"install", "-q", "ppobook[plot] @ git+https://git.example/me/book@v1"]' in source
     exec(
         source.replace("subprocess.run", "raise AssertionError"), {}
     )  # the library is here: nothing is installed

@@ -88,7 +88,7 @@ def check(
     if not course.book:
         yield Finding(
             "note",
-            "`book` is not given: packs then say to install the library from the book's folder by hand",
+            "`book` is not given: packs then name the library, but nothing installs it, such as on Colab",
         )
 
 

@@ -7,6 +7,7 @@ easy to avoid and may name somebody who found the short way; a talk about the co
 from __future__ import annotations
 
 import ast
+import functools
 from collections.abc import Collection, Iterator, Mapping
 
 from ppobook.course.pack import Pack
@@ -50,7 +51,7 @@ def looks(
         for cell in notebook["cells"]
         if cell["cell_type"] == "code"
     ]
-    known = _Known(given, model)
+    known = _known(tuple(given), tuple(model.items()))
     same = {plain(source) for source in given}
     own = (cell for cell in cells if cell.kind != "pack" and plain(cell.source) not in same)
     found = [f"{cell.place}: {said}" for cell in own for said in known.notes(cell)]
@@ -60,13 +61,15 @@ def looks(
 class _Known:
     """The code that students were handed, and the public solutions."""
 
-    def __init__(self, given: Collection[str], model: Mapping[str, str]) -> None:
+    def __init__(self, given: tuple[str, ...], model: tuple[tuple[str, str], ...]) -> None:
         trees = [tree for source in given if (tree := parsed(source)) is not None]
+        blanks = [tree for tree in trees if "NotImplementedError" in _names(tree)]
         imports = [one for tree in trees for one in _imports(tree)]
         self.modules = {module for module, _ in imports} | {"ppobook.teaching"}
-        self.library = {name for module, name in imports if module.startswith("ppobook.")} - {"check"}
+        self.library = {name for module, name in imports if module.startswith("ppobook.")}
+        self.library -= {"check"}.union(*map(_names, blanks))
         self.lines = {line for tree in trees for line in lines(tree)}
-        self.model = model
+        self.model = dict(model)
 
     def notes(self, cell: RunCell) -> Iterator[str]:
         tree = parsed(cell.source)
@@ -80,7 +83,7 @@ class _Known:
             if name in _DECODING:
                 yield f"decodes something (`{name}`)"
         for module, _ in _imports(tree):
-            if module.startswith("ppobook") and module not in self.modules:
+            if module.startswith("ppobook.") and module not in self.modules:
                 yield f"imports `{module}`, which the pack does not"
         if cell.kind == "solution" and cell.name in self.model:
             answer = parsed(self.model[cell.name]) or ast.Module([], [])
@@ -89,6 +92,10 @@ class _Known:
             theirs, ours = ([line for line in lines(one) if line not in self.lines] for one in (tree, answer))
             if len(ours) >= _LINES and len("".join(ours)) >= _CHARACTERS and _within(ours, theirs):
                 yield f"has the {len(ours)} lines of the book's solution"
+
+
+# Read once for a class.
+_known = functools.lru_cache(maxsize=1)(_Known)
 
 
 def _imports(tree: ast.AST) -> Iterator[tuple[str, str]]:

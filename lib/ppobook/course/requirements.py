@@ -11,7 +11,7 @@ from ppobook.teaching.tags import Cell
 
 _NAME = re.compile(r"[A-Za-z0-9._-]+")
 CPU = "https://download.pytorch.org/whl/cpu"
-_BY_HAND = "The book's library comes from its folder: pip install --editable FOLDER-OF-THE-BOOK"
+_BY_HAND = "and the book's library, ppobook, which your course gives you"
 
 _INSTALL = """\
 # The exercises need the book's library. Where it is missing, as on Colab, this cell installs it.
@@ -22,13 +22,15 @@ import sys
 if importlib.util.find_spec("ppobook") is None:
     subprocess.run([sys.executable, "-m", "pip", "install", "-q", "LIBRARY"], check=True)"""
 _NAMED = """\
-# The exercises need the book's library, in the environment that HOW_TO_HAND_IN.md describes.
+# The exercises need the book's library, ppobook: HOW_TO_HAND_IN.md says where it is.
 import ppobook"""
 
 
 def install_cell(course: Course) -> Cell:
     """The first code cell of a pack: it installs the book's library where that is missing, or names it."""
-    source = _INSTALL.replace("LIBRARY", _library(course)) if course.book else _NAMED
+    # Without the extra "lab", which would replace the Jupyter that runs this.
+    library = f"ppobook[plot] @ git+{course.book}"
+    source = _INSTALL.replace("LIBRARY", library) if course.book else _NAMED
     return {
         "cell_type": "code",
         "id": "install",

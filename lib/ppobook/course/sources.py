@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import ast
 import functools
+import hashlib
 import re
 
 __all__ = ["lines", "parsed", "plain"]
 
 # What a notebook takes beside Python: magics, shell commands, questions.
 _MAGIC = re.compile(r"^([ \t]*)(?:[%!?].*|.*\?)$", re.M)
+_LONG = 20_000  # characters; a longer source is not kept in memory
 _WITH_DOCSTRINGS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Module)
 
 
@@ -32,11 +34,16 @@ def parsed(source: str) -> ast.Module | None:
     return None
 
 
-@functools.lru_cache(maxsize=4096)
 def plain(source: str, code: bool = True) -> str:
-    """A source in a form that white space, line ends and, in code, quotes and comments don't change."""
+    """A digest of a source that white space, line ends and, in code, quotes and comments don't change."""
+    return _digest(source, code) if len(source) < _LONG else _digest.__wrapped__(source, code)
+
+
+@functools.lru_cache(maxsize=2048)
+def _digest(source: str, code: bool) -> str:
     tree = parsed(source) if code else None
-    return " ".join(source.split()) if tree is None else ast.dump(tree)
+    text = " ".join(source.split()) if tree is None else ast.dump(tree)
+    return hashlib.sha256(text.encode(errors="replace")).hexdigest()
 
 
 def lines(tree: ast.Module) -> list[str]:
