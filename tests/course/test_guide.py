@@ -29,7 +29,7 @@ GUIDE = ROOT / "reference" / "instructors.md"
 OWN = ROOT / "reference" / "instructors" / "own_exercises.md"
 COMMANDS = {
     *("new", "check", "release", "roster", "collect", "grade", "mark"),
-    *("feedback", "grades", "report", "extend", "slides", "schedule", "appeal"),
+    *("feedback", "grades", "report", "extend", "slides", "schedule", "appeal", "solutions", "similar"),
 }
 PROSE = "A sentence of my own. "
 
