@@ -148,7 +148,7 @@ def test_a_new_chapter_is_assigned_handed_in_and_graded(
     assert points == {"ada": 3, "bob": 0, "eve": 3}
     capsys.readouterr()
     assert course_command("similar", name, "--out", tmp_path / "similar.html", "--course", folder) == 0
-    assert "reward-to-go  100%  ada and eve\n1 pair of 3 submissions" in capsys.readouterr().out
+    assert "reward-to-go  100%  ada, eve\n1 found in 3 submissions" in capsys.readouterr().out
     assert "# My own." in (tmp_path / "similar.html").read_text(encoding="utf-8")
     assert course_command("solutions", name, "--course", folder) == 0
 

@@ -143,7 +143,7 @@ def solutions(name: Name, /, *, course: Folder = ".") -> None:
 
 @command
 def similar(name: Name, /, *, out: MaybeFile = None, course: Folder = ".") -> None:
-    """List pairs of equal or nearly equal code answers, without a verdict; FILE.html shows them side by side.
+    """List equal and nearly equal code answers, without a verdict; FILE.html shows them side by side.
 
     Short answers are not compared, since they are often equal because there is one way to write them.
 
@@ -162,12 +162,12 @@ def similar(name: Name, /, *, out: MaybeFile = None, course: Folder = ".") -> No
     if pack is None:
         raise ValueError(f"assignment {name} must be released first: ppobook course release {name}")
     counting = collecting.counting(opened, name)
-    pairs = similarity.similar(pack, {", ".join(one.students): one.path.read_bytes() for one in counting})
-    for pair in pairs:
-        print(f"{pair.part}  {pair.share:.0%}  {pair.students[0]} and {pair.students[1]}")
-    print(f"{validation.counted(len(pairs), 'pair')} of {validation.counted(len(counting), 'submission')}")
+    found = similarity.similar(pack, {"+".join(one.students): one.path.read_bytes() for one in counting})
+    for one in found:
+        print(f"{one.part}  {one.share:.0%}  {', '.join(one.students)}")
+    print(f"{len(found)} found in {validation.counted(len(counting), 'submission')}")
     if out is not None:
-        atomic_write(Path(out), similarity.page(f"Similar answers to {name}", pairs))
+        atomic_write(Path(out), similarity.page(f"Similar answers to {name}", found))
         print(out)
 
 

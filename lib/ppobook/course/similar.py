@@ -7,7 +7,6 @@ line. Short answers are left out: they are often alike because there is one way 
 
 from __future__ import annotations
 
-import ast
 import io
 import itertools
 import keyword
@@ -18,64 +17,72 @@ from dataclasses import dataclass
 from ppobook.course.pack import Pack
 from ppobook.course.rebuild import Unreadable, rebuild
 from ppobook.course.safe_text import plain
-from ppobook.course.sources import parsed
+from ppobook.course.sources import lines, parsed
 
-__all__ = ["Pair", "page", "similar"]
+__all__ = ["Alike", "page", "similar"]
+
+Run = tuple[str, ...]
 
 RUN = 5  # tokens that are compared at once
 SHORTEST = 25  # runs of its own that an answer must have to be compared
-ALIKE = 0.8  # the share of runs in common from which a pair is listed
+ALIKE = 0.8  # the share of runs in common from which two answers are listed
 LONGEST = 20_000  # characters of an answer
 
 
 @dataclass(frozen=True)
-class Pair:
-    """Two students' answers to one part; ``share`` is what they have in common, 1 where they are equal."""
+class Alike:
+    """Answers to one part: all that are equal, or two that share so much of their runs."""
 
     part: str
     share: float
-    students: tuple[str, str]
-    sources: tuple[str, str]
+    students: tuple[str, ...]
+    sources: tuple[str, ...]
 
 
-def similar(pack: Pack, submissions: Mapping[str, bytes]) -> list[Pair]:
-    """Return the pairs of answers that are equal or nearly so, part by part, the most alike first.
+def similar(pack: Pack, submissions: Mapping[str, bytes]) -> list[Alike]:
+    """Return the answers that are equal or nearly so, part by part, the most alike first.
 
     Parameters
     ----------
     pack : the assignment
     submissions : by student, or by group, the bytes of the notebook that counts
     """
-    answers: dict[str, dict[str, str]] = {}
+    answers: dict[str, dict[str, str]] = {one.name: {} for one in pack.tested}
     for student, content in submissions.items():
         try:
             cells = rebuild(pack.notebook, content).cells
         except Unreadable:
             continue
         for cell in cells:
-            if cell.kind == "solution" and len(cell.source) <= LONGEST:
-                answers.setdefault(cell.name, {})[student] = cell.source
-    given = {
-        run for cell in pack.notebook["cells"] if cell["cell_type"] == "code" for run in _runs(cell["source"])
-    }
-    found = []
-    for part, sources in answers.items():
-        runs = {student: _runs(source) - given for student, source in sources.items()}
-        compared = [student for student in sources if len(runs[student]) >= SHORTEST]
-        for one, other in itertools.combinations(compared, 2):
-            share = len(runs[one] & runs[other]) / len(runs[one] | runs[other])
-            if share >= ALIKE:
-                found.append(Pair(part, share, (one, other), (sources[one], sources[other])))
-    parts = list(answers)
-    return sorted(found, key=lambda pair: (parts.index(pair.part), -pair.share, pair.students))
+            if cell.kind == "solution" and cell.name in answers and len(cell.source) <= LONGEST:
+                answers[cell.name][student] = cell.source
+    code = [cell["source"] for cell in pack.notebook["cells"] if cell["cell_type"] == "code"]
+    given = {run for source in code for run in _runs(source)}
+    return [one for part, sources in answers.items() for one in _alike(part, sources, given)]
 
 
-def _runs(source: str) -> set[tuple[str, ...]]:
-    """Return the runs of tokens of a source, in which all names but attributes and keywords are one."""
+def _alike(part: str, sources: Mapping[str, str], given: set[Run]) -> list[Alike]:
+    equal: dict[frozenset[Run], list[str]] = {}
+    for student, source in sources.items():
+        runs = frozenset(_runs(source) - given)
+        if len(runs) >= SHORTEST:
+            equal.setdefault(runs, []).append(student)
+    found = [(1.0, students) for students in equal.values() if len(students) > 1]
+    for one, other in itertools.combinations(equal, 2):
+        share = len(one & other) / len(one | other)
+        if share >= ALIKE:
+            found.append((share, [equal[one][0], equal[other][0]]))
+    found.sort(key=lambda pair: (-pair[0], pair[1]))
+    return [Alike(part, share, tuple(who), tuple(sources[one] for one in who)) for share, who in found]
+
+
+def _runs(source: str) -> set[Run]:
+    """Return the runs of tokens of a source, in which all names but attributes and keywords are one.
+
+    Values that are written out are left out: whoever fills a table by hand writes the same numbers.
+    """
     tree = parsed(source)
-    if tree is None:
-        return set()
-    tokens = list(_tokens(ast.unparse(tree)))
+    tokens = [] if tree is None else list(_tokens("\n".join(lines(tree))))
     return set(zip(*(tokens[i:] for i in range(RUN)), strict=False))
 
 
@@ -88,19 +95,17 @@ def _tokens(source: str) -> Iterator[str]:
         before = token.string
 
 
-def page(title: str, pairs: Sequence[Pair]) -> str:
-    """One HTML page with the pairs side by side."""
+def page(title: str, found: Sequence[Alike]) -> str:
+    """One HTML page with the answers side by side."""
     rows = []
-    for pair in pairs:
+    for one in found:
         cells = "".join(
             f"<td><b>{plain(student)}</b><pre>{plain(source)}</pre></td>"
-            for student, source in zip(pair.students, pair.sources, strict=True)
+            for student, source in zip(one.students, one.sources, strict=True)
         )
-        rows.append(f"<h2>{plain(pair.part)}: {pair.share:.0%} in common</h2><table><tr>{cells}</tr></table>")
+        rows.append(f"<h2>{plain(one.part)}: {one.share:.0%} in common</h2><table><tr>{cells}</tr></table>")
     style = "body{font-family:sans-serif}td{vertical-align:top;padding-right:2em}pre{white-space:pre-wrap}"
     return (
         f'<!doctype html>\n<html lang="en">\n<head><meta charset="utf-8"><title>{plain(title)}</title>'
-        f"<style>{style}</style></head>\n<body><h1>{plain(title)}</h1>\n"
-        + "\n".join(rows)
-        + "\n</body></html>\n"
+        f"<style>{style}</style></head>\n<body><h1>{plain(title)}</h1>\n{''.join(rows)}</body></html>\n"
     )

@@ -59,6 +59,6 @@ def _written_out(line: str) -> bool:
         (node,) = ast.parse(line).body
     except (SyntaxError, ValueError):  # the head of a function, or none
         return False
-    if not isinstance(node, ast.Assign):
+    if not isinstance(node, ast.Assign | ast.Return) or node.value is None:
         return False
-    return not any(isinstance(one, ast.Name | ast.Call) for one in ast.walk(node.value))
+    return not any(isinstance(one, ast.Name) for one in ast.walk(node.value))
