@@ -13,6 +13,7 @@ from ppobook.course import masters
 from ppobook.course.pack import answers_of
 from ppobook.course.variants import Variant, declared, draw, in_book_numbers
 from ppobook.teaching import checks
+from ppobook.teaching.tags import Cell
 
 MASTERS = sorted((Path(__file__).parents[2] / "exercises" / "masters").glob("*.md"))
 ALL = [(path, one) for path in MASTERS for variants in declared(path).values() for one in variants]
@@ -76,7 +77,7 @@ def test_another_bug_that_is_planted_is_a_bug(master: Path, one: Variant) -> Non
         assert old in new or not any(old in cell["source"] for cell in applied["cells"]), old
 
 
-def functions_in(cell: masters.Cell) -> list[str]:
+def functions_in(cell: Cell) -> list[str]:
     if cell["cell_type"] != "code":
         return []
     functions = [node for node in ast.parse(cell["source"]).body if isinstance(node, ast.FunctionDef)]

@@ -189,7 +189,7 @@ def _of_set(
     cells = notebook["cells"]
     if len(chosen) < len(found.exercises) or not found.own:
         _shorten(cells, {one.label for one in chosen})
-    answers = [
+    answers: list[Cell] = [
         {"cell_type": "markdown", "id": name, "metadata": {}, "source": text}
         for name, text in _rubrics(master, forms).items()
     ]
