@@ -99,15 +99,6 @@ def test_the_afterthought_of_an_exercise_stays_with_it(tmp_path):
     assert hunt.stop == only + 1
 
 
-def test_every_given_cell_that_an_exercise_needs_comes_with_it(tmp_path):
-    pack = make(assigned(tmp_path, "03_the_clipped_surrogate", ["adaptive-beta"]))
-    made = "\n".join(sources(pack, "code"))
-    # The world of the learners from a section between exercises, a function from another exercise.
-    assert "def pull(" in made
-    assert "def with_penalty(" in made
-    assert "in_numpy" not in made
-
-
 def test_an_exercise_that_needs_anothers_answer_is_refused_without_it(tmp_path):
     with pytest.raises(ValueError, match="must hold 'kl-in-loss' as well, for 'hunt-three' uses grpo_loss"):
         make(assigned(tmp_path, "08_grpo", ["hunt-three"]))
@@ -221,15 +212,6 @@ def test_the_rubric_is_about_the_bug_that_is_planted(tmp_path, name, part):
     for bug, (own, rubric) in said.items():
         generic = f"**In this course another bug is planted: {bug}.** What follows is about the book's."
         assert rubric == (own or f"{generic}\n\n{book}")
-
-
-def test_a_set_of_the_courses_own(tmp_path):
-    course = write_course(tmp_path)
-    pack = packs.make(course, course.assignments[0])
-    assert [(one.name, one.points) for one in pack.parts] == [("double", 2), ("why", 1.5)]
-    assert "the secret" not in json.dumps(pack.notebook)
-    assert pack.part("why").rubric == "The model answer: addition."
-    assert "of the book" not in sources(pack)[0]
 
 
 def test_a_reference_from_the_courses_own_set_into_the_book(tmp_path):
