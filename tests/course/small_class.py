@@ -94,7 +94,13 @@ def make(folder: Path, size: int, seed: int, *, cell: str = "") -> Path:
     course = settings.load(folder)
     handout = packs.release(course, ASSIGNMENT).pack
     known = masters.solutions(open_set(SET, folder).notebook)
-    right = {name: one.reference(known[name].source) for name, one in packs.forms(course, handout).items()}
+    forms = packs.drawn(course, handout)
+    right = {
+        one.name: forms[one.name].solution(known[one.name].source)
+        if one.name in forms
+        else known[one.name].source
+        for one in handout.tested
+    }
     for number, student in enumerate(students):
         answers = dict(right)
         if number >= 0.85 * size:
@@ -102,7 +108,8 @@ def make(folder: Path, size: int, seed: int, *, cell: str = "") -> Path:
                 del answers[part]
         elif number >= 0.6 * size:
             for part in draw.sample(sorted(right), draw.randint(1, 2)):
-                answers[part] = _replaced(right[part], *draw.choice(MISTAKES[part]))
+                wrong = _replaced(known[part].source, *draw.choice(MISTAKES[part]))
+                answers[part] = forms[part].solution(wrong) if part in forms else wrong
         path = folder / "handed_in" / student / handout.file
         path.parent.mkdir(parents=True)
         path.write_text(json.dumps(filled(handout.notebook, answers, cell)), encoding="utf-8")

@@ -1,6 +1,5 @@
 """From a master to a reader's notebook and back; the rules, each broken once; every master of the book."""
 
-import copy
 from pathlib import Path
 
 import pytest
@@ -40,18 +39,6 @@ def test_the_reader_gets_blanks_and_nothing_hidden(tmp_path):
     assert test["metadata"]["tags"] == ["test:double:2", "raises-exception"]
     assert "Why does it work?" in why["source"]
     assert manual["source"] == masters.ANSWER_HERE
-
-
-def test_the_master_is_not_changed_by_making_the_readers_notebook(tmp_path):
-    notebook = master(tmp_path)
-    before = copy.deepcopy(notebook)
-    masters.reader(notebook)
-    assert notebook == before
-
-
-def test_what_stands_above_a_model_answer_is_the_readers(tmp_path):
-    notebook = masters.reader(master(tmp_path, ("<!-- solution -->", "Begin so: …\n\n<!-- solution -->")))
-    assert notebook["cells"][-1]["source"] == "Begin so: …"
 
 
 def test_a_blank_keeps_what_stands_above_it_and_raises_where_the_solution_stood():
@@ -119,14 +106,6 @@ def test_the_exercises_of_a_master_and_of_its_readers_notebook(tmp_path):
         assert why.parts[0].points == 1.5
 
 
-def test_an_exercise_ends_where_a_section_begins(tmp_path):
-    notebook = master(
-        tmp_path, (":::{exercise} Why", "## A section\n\nIt has text.\n\n+++\n\n:::{exercise} Why")
-    )
-    double, why = masters.exercises(notebook)
-    assert (double.stop, why.start) == (5, 6)
-
-
 def test_what_is_no_notebook_is_refused(tmp_path):
     (tmp_path / "x.ipynb").write_text("{}", encoding="utf-8")
     with pytest.raises(ValueError, match=r"path must be a valid notebook, got 'x\.ipynb'"):
@@ -138,28 +117,14 @@ def test_what_is_no_notebook_is_refused(tmp_path):
 # --- the rules ----------------------------------------------------------------------------------------------
 
 CODE = "# solution\n    return x + x  # the secret"
+FORM = "its tag must be solution:NAME, test:NAME:POINTS or manual:NAME:POINTS"
 BROKEN = {
-    "unknown tag": ("nbval-check-output]", "nbval_check_output]", "the tag 'nbval_check_output' is unknown"),
-    "no points": ("test:double:2", "test:double", "malformed; it has the form test:NAME:POINTS"),
-    "points for a solution": ("solution:double]", "'solution:double:2']", "it has the form solution:NAME"),
-    "points not a number": ("test:double:2", "test:double:many", "its points are 'many', which is not"),
-    "points not finite": ("test:double:2", "test:double:nan", "its points are 'nan', which is not a number"),
-    "manual points": ("manual:why:1.5", "manual:why:1/2", "its points are '1/2', which is not a number"),
-    "name": ("solution:double]", "solution:Double_it]", "'Double_it' is no name"),
-    "two roles": ('"test:double:2"', '"test:double:2", "solution:x"', "it has more than one role"),
+    "no points": ("test:double:2", "test:double", FORM),
+    "points not finite": ("test:double:2", "test:double:nan", FORM),
+    "name": ("solution:double]", "solution:Double_it]", FORM),
+    "two roles": ('"test:double:2"', '"test:double:2", "solution:x"', "it must have one role"),
     "no marker": (CODE, "return x + x", "it has 0 lines '# solution' and needs one"),
-    "two markers": (CODE, "# solution\n    x = x\n    # solution\n    return x", "it has 2 lines"),
-    "nothing below": (CODE, "return x + x\n    # solution", "there is no solution below its line"),
-    "outside a function": (
-        'def double(x):\n    """Twice x."""\n    ' + CODE,
-        "# solution\ndouble = lambda x: x + x",
-        "is not inside a function, so the blank would stop 'Run all'",
-    ),
-    "inside an if": (
-        'def double(x):\n    """Twice x."""\n    ' + CODE,
-        "if True:\n    # solution\n    double = lambda x: x + x",
-        "is not inside a function",
-    ),
+    "nothing below": (CODE, "return x + x\n    # solution", "is not inside a function"),
     "code below the function": (
         CODE,
         CODE + "\n\ntriple = 3",
@@ -173,39 +138,26 @@ BROKEN = {
     "a blank in the middle of an expression": (
         CODE,
         "return sum([\n        x,\n        # solution\n        x])",
-        "what the reader would get is no Python",
+        "it is no Python, or the reader's half of it is not",
     ),
-    "no Python": ("return x + x", "return x +* x", "it is no Python: invalid syntax, in its line 4"),
+    "no Python": ("return x + x", "return x +* x", "invalid syntax, in its line 4"),
     "marker without its tag": (":tags: [solution:double]\n", "", "without the tag solution:…, so"),
-    "hidden without its tag": (
-        ':tags: ["test:double:2", nbval-check-output]\n',
-        "",
-        "'# hidden' without the tag test:…, so readers would see",
-    ),
     "answer without its tag": (' {"tags": ["manual:why:1.5"]}', "", "without the tag manual:…, so"),
-    "manual without an answer": ("<!-- solution -->\n\n", "", "needs one line '<!-- solution -->'"),
     "empty answer": ("\n\nThe model answer: addition.", "", "needs one line '<!-- solution -->'"),
     "an exercise below an answer": (
         "The model answer: addition.",
         "The model answer: addition.\n\n## The next\n\nIts text.",
         "the line '## The next' below its model answer would vanish from the reader's notebook",
     ),
-    "code as text": ("solution:double]", "'manual:double:1']", "a manual cell holds text, and this"),
-    "text as code": ("manual:why:1.5", "test:why:1.5", "a test cell holds code, and this one holds text"),
-    "no check": ('check("double", double)', "assert double(2) == 4", "it has to call check('double', …)"),
-    "check of another": ('check("double"', 'check("triple"', "it has to call check('double', …)"),
+    "code as text": ("solution:double]", "'manual:double:1']", "must be of the kind markdown, got code"),
     "check below hidden": (
         'check("double", double)\n# hidden',
         '# hidden\ncheck("double", double)',
         "it has to call check('double', …), above the line '# hidden'",
     ),
-    "no label": (":label: ex-double\n", "", "it needs a line ':label: ex-NAME'"),
     "a label without ex-": (":label: ex-double", ":label: double", "it needs a line ':label: ex-NAME'"),
     "the same label": (":label: ex-why", ":label: ex-double", "its label was already used in cell 3"),
-    "no facts": ("*Build · difficulty 1 of 5 · 5 minutes", "*Do it", "it lacks its line '*Build · "),
-    "kind": ("*Build ·", "*Fill ·", "its kind is 'Fill'; the kinds are Prove, Build, Hunt, Reflect"),
-    "difficulty": ("difficulty 1", "difficulty 6", "its difficulty must be an integer from 1 to 5, got '6'"),
-    "minutes": ("· 5 minutes", "· few minutes", "its minutes must be an integer of at least 1, got 'few'"),
+    "no facts": ("*Build · difficulty 1 of 5 · 5 minutes", "*Do it", "it needs a line '*Build · "),
     "outcome": (
         "5 minutes · outcome: double-it",
         "5 minutes · outcome: triple-it",
@@ -257,9 +209,6 @@ def test_a_name_used_twice_and_halves_of_a_pair_are_found(tmp_path):
     )
     assert "there is no test:other:POINTS" in said((end, end + SECOND.replace("TAG", "solution:other")))
     assert "there is no solution:triple" in said(("test:double:2", "test:triple:2"))
-    test = '```{code-cell} ipython3\n:tags: ["test:double:2"]\n\ncheck("double", double)\n```\n\n'
-    early = (":::{exercise} Doubling", test + ":::{exercise} Doubling")
-    assert "the test stands before its solution" in said(early)
 
 
 # --- the book's own -----------------------------------------------------------------------------------------
@@ -299,17 +248,3 @@ def test_each_check_says_right_on_the_solution(path):
         if part.role == "test":
             printed = "".join("".join(output.get("text", "")) for output in ran[part.index]["outputs"])
             assert "✓" in printed, part.name
-
-
-@pytest.mark.parametrize("path", MASTERS, ids=lambda path: path.stem)
-def test_a_readers_notebook_of_the_book_has_blanks_and_no_model_answer(path):
-    notebook = masters.read(path)
-    cells = masters.reader(notebook)["cells"]
-    shown = "\n".join(cell["source"] for cell in cells)
-    assert "# solution" not in shown
-    assert "# hidden" not in shown
-    for name, solution in masters.solutions(notebook).items():
-        if solution.kind == "code":
-            assert f'raise NotImplementedError("not yet: {name}")' in shown
-        else:
-            assert solution.source not in shown

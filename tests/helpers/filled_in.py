@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -18,7 +19,7 @@ class Answers:
     Attributes
     ----------
     notebook : what was handed out
-    forms : the private variant of each tested part
+    expressions : what the check of each tested part is given
     book : the master's solution of each part, as the book has it
     """
 
@@ -26,14 +27,18 @@ class Answers:
         handout = packs.released(course, name)
         assert handout is not None
         self.notebook = handout.notebook
-        self.forms = packs.forms(course, handout)
+        self.expressions = {one.name: one.expression for one in handout.tested}
         solutions = masters.solutions(dict(open_set(handout.set, course.folder).notebook))
         asked = {p.name for p in masters.parts(self.notebook) if p.role in ("solution", "manual")}
         self.book = {name: solutions[name].source for name in solutions if name in asked}
 
     def turned(self, part: str, source: str) -> str:
-        """A function in the book's form, as the source of one in the course's form."""
-        return self.forms[part].reference(source, self.forms) if part in self.forms else source
+        """A function with the book's numbers, as the source of one with the course's."""
+        found = re.match(r"in_book_numbers\((\w+), (\d+)", self.expressions.get(part, ""))
+        if found is None:
+            return source
+        back = self.expressions[part].replace(f", {found[2]}", f", 1 / {found[2]}", 1)
+        return f"{source}\nfrom ppobook.course.variants import in_book_numbers\n{found[1]} = {back}\n"
 
     def right(self, *parts: str) -> dict[str, str]:
         """Right answers to these parts; to all of them if none is named."""

@@ -11,6 +11,10 @@ COMMANDS = {
     "new": ("ppobook.cli.assigning:new", "make the folder of a course"),
     "check": ("ppobook.cli.assigning:check", "say before the term what will fail"),
     "release": ("ppobook.cli.assigning:release", "make the zip that students get"),
+    "solutions": (
+        "ppobook.cli.assigning:solutions",
+        "write the notebook with all solutions",
+    ),
     "roster": ("ppobook.cli.assigning:students", "show the students, or import a list"),
     "collect": ("ppobook.cli.assigning:collect", "keep what was handed in"),
     "extend": ("ppobook.cli.assigning:extend", "give a student more time"),
@@ -19,6 +23,7 @@ COMMANDS = {
     "feedback": ("ppobook.cli.course_grading:feedback", "write a page for each student"),
     "grades": ("ppobook.cli.course_grading:grades", "write the grades as CSV"),
     "report": ("ppobook.cli.course_grading:report", "show which mistakes the class made"),
+    "similar": ("ppobook.cli.assigning:similar", "list equal and nearly equal code answers"),
     "appeal": ("ppobook.cli.course_grading:appeal", "change the points of one part, with the reason"),
     "slides": ("ppobook.cli.teach:slides", "slides of a chapter, as HTML or PDF"),
     "schedule": ("ppobook.cli.teach:schedule", "a plan of the term, with honest hours"),

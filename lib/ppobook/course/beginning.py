@@ -22,7 +22,7 @@ MINUTES = 120
 
 _TEXT = """\
 # Everything that is decided about this course. `ppobook course check` says what is wrong with it.
-# Keep this folder private: the secret draws the variants of graded exercises.
+# Keep this folder private: the secret draws variants and the hidden problems of each check.
 title: {title}
 term: {{begin: {begin}, end: {end}}}
 timezone: {timezone}
@@ -31,8 +31,9 @@ secret: {secret}
 # Where students install the book's library from: the address of its repository, perhaps with @TAG.
 # book: https://HOST/OWNER/NAME
 
-# Each is one exercise set, of the book or of the folder exercises/. Choose its exercises by deleting lines
-# and their "#"; without `exercises` all are assigned. The minutes are those of a reader who isn't stuck.
+# Each is one exercise set, of the book or of the folder exercises/, or several with commas between them.
+# Choose its exercises by deleting lines and their "#"; without `exercises` all are assigned. The minutes are
+# those of a reader who isn't stuck.
 # More keys: `points: {{PART: 4}}` for other points than the book's, `total: 20` to have the sum checked,
 # `title: Sheet 1` for what your learning platform calls the assignment, in tables of grades.
 assignments:

@@ -7,14 +7,13 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from ppobook.course import looks, masters, own_checks, packs
+from ppobook.course import looks, masters, own_checks, packs, sets
 from ppobook.course.processes import Grade
-from ppobook.course.sets import open_set
 from ppobook.course.settings import load
 
 
@@ -39,16 +38,19 @@ def open_grader(folder: Path, name: str, *, sandboxed: bool = True) -> Iterator[
     importlib.import_module("torch.fx.experimental.symbolic_shapes")
 
     course = load(folder)
-    handout = packs.released(course, name)
-    assert handout is not None
-    forms = packs.forms(course, handout)
-    pack = handout.pack({name: form.adapter for name, form in forms.items()})
+    pack = packs.released(course, name)
+    assert pack is not None
+    forms = packs.drawn(course, pack)
     opened = Server() if sandboxed else Unprotected()
-    found_set = open_set(handout.set, course.folder)
+    exercise_sets = sets.open_all(pack.set, course.folder)
     # An instructor's own solutions are nowhere public.
-    public = {} if found_set.own else masters.solutions(found_set.notebook)
-    code = {part.name: public[part.name].source for part in pack.tested if part.name in public}
-    with own_checks.known(found_set), opened as server:
+    public = [masters.solutions(one.notebook) for one in exercise_sets if not one.own]
+    model = {part.name: one[part.name].source for part in pack.tested for one in public if part.name in one}
+    handed_out = [pack.notebook, *packs.earlier(course, name)]
+    with ExitStack() as stack:
+        for one in exercise_sets:
+            stack.enter_context(own_checks.known(one))
+        server = stack.enter_context(opened)
 
         def grade(content: bytes, by: str) -> Mapping[str, Any]:
             seed = part_seeds(course.secret, by, content)
@@ -60,7 +62,7 @@ def open_grader(folder: Path, name: str, *, sandboxed: bool = True) -> Iterator[
             for name, part in found["parts"].items():
                 if name in forms and part["kind"] != "right":
                     part["message"] = forms[name].message(part["message"])
-            found["looks"] = looks.looks(pack, content, code)
+            found["looks"] = looks.looks(pack, content, model, handed_out)
             return found
 
         yield grade

@@ -25,7 +25,7 @@ from ppobook.teaching.checks import Verdict
 
 from .limits import Ended
 from .needed import needed
-from .pack import Pack, TestedPart
+from .pack import Pack, PackPart
 from .rebuild import Rebuilt, RunCell, Unreadable, rebuild, whole
 from .remote import MESSAGE, NAME, Grader
 from .sandbox import Limits, Sandbox, Server
@@ -259,13 +259,13 @@ class _Run:
             self.failed.add(index)
             self.result.errors.append(CellError(cell.place, whole(kind.removeprefix("_")), whole(message)))
 
-    def _judge(self, grader: Grader, part: TestedPart, *, last: bool) -> bool:
+    def _judge(self, grader: Grader, part: PackPart, *, last: bool) -> bool:
         """Grade a part; whether the process lives."""
         began = time.monotonic()
         if self._over() == _WHOLE:
             self._note(f"{_WHOLE.capitalize()}; the rest was not run.")
             return False
-        grader.deadline = min(began + checks.seconds_of(part.judged_by, self.limits.seconds), self.until)
+        grader.deadline = min(began + checks.seconds_of(part.name, self.limits.seconds), self.until)
         try:
             try:
                 answer = grader.name(part.expression)
@@ -297,17 +297,16 @@ class _Run:
         self.trial = what
         return False
 
-    def _verdict(self, part: TestedPart, answer: Any) -> Verdict:
+    def _verdict(self, part: PackPart, answer: Any) -> Verdict:
         try:
-            adapted = answer if part.adapter is None else part.adapter(answer)
-            return checks.run(part.judged_by, adapted, self.seed(part.name))
+            return checks.run(part.name, answer, self.seed(part.name))
         except checks.UnknownCheck as error:
             return Verdict("returned", "no function", f"✗ Not right: {error}")
         except Exception as error:
             words = f"the check cannot read what came back ({type(error).__name__})"
             return Verdict("returned", words, f"✗ Not right: {words}.")
 
-    def _put(self, part: TestedPart, verdict: Verdict, seconds: float) -> None:
+    def _put(self, part: PackPart, verdict: Verdict, seconds: float) -> None:
         share = 1.0 if verdict.right else float(self.partial.get(verdict.kind, 0.0))
         self.result.parts[part.name] = PartResult(
             part.points * share,
@@ -319,7 +318,7 @@ class _Run:
         )
 
 
-def _missing(part: TestedPart, error: Exception) -> Verdict:
+def _missing(part: PackPart, error: Exception) -> Verdict:
     what = f"{type(error).__name__}: {error}"
     hint = "Was its cell deleted, or does it stop with an error?"
     words = f"✗ There is no {part.expression} to check.\n  {what}\n  {hint}"

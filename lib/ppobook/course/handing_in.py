@@ -73,8 +73,8 @@ def how_to_hand_in(course: Course, assignment: Assignment, file: str, points: fl
         "`pip install -r requirements.txt`, or `conda env create -f environment.yml` and "
         "`conda activate course`; then `jupyter lab`."
         if course.book
-        else "Use the environment that the book's README describes (`make lab`), or install requirements.txt "
-        "and the book's library as it says; then `jupyter lab`."
+        else "Use the environment that your course gives you, which has the book's library, `ppobook`; then "
+        "`jupyter lab`."
     )
     text = f"""\
 # How to hand in {assignment.name}

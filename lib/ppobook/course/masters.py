@@ -7,7 +7,8 @@ what a cell is:
   notebook; the rest becomes a blank that raises a "not yet" message. The line is indented, so that the
   blank waits inside a function and never stops "Run all".
 - ``test:NAME:POINTS``, a code cell that calls ``check("NAME", …)``. What stands below a line ``# hidden``
-  is for the instructor only.
+  is for the instructor only. Its metadata may have ``partial: {MISTAKE: SHARE}``, the share of the points
+  that is left for a mistake that the check names.
 - ``manual:NAME:POINTS``, a text cell that a person reads. What stands below ``<!-- solution -->`` is the
   model answer or the rubric.
 
@@ -27,7 +28,6 @@ from pathlib import Path
 
 from ppobook.teaching.tags import (
     EXERCISE,
-    FACTS,
     LABEL,
     Cell,
     Exercise,
@@ -36,7 +36,6 @@ from ppobook.teaching.tags import (
     exercises,
     part,
     parts,
-    points,
     read,
     tags,
 )
@@ -76,28 +75,20 @@ METADATA = {
 
 KINDS = ("Prove", "Build", "Hunt", "Reflect")
 ROLES = ("solution", "test", "manual")
-# Tags that only say how a cell looks on the page.
-LOOKS = (
-    "hide-cell",
-    "hide-input",
-    "hide-output",
-    "remove-cell",
-    "remove-input",
-    "remove-output",
-    "remove-stderr",
-    "remove-stdout",
-    "scroll-output",
-    "full-width",
-    "margin",
-)
 NBVAL = ("nbval-check-output", "nbval-ignore-output")
 
 ANSWER_HERE = "*Your answer: double-click this line and write here.*"
 
-_NAME = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")
+_NAME = r"[a-z0-9]+(-[a-z0-9]+)*"
+_ROLE = re.compile(rf"solution:{_NAME}|(test|manual):{_NAME}:\d+(\.\d+)?")
 _MARKER = re.compile(r"^([ \t]*)# solution[ \t]*$", re.M)
 _HIDDEN = re.compile(r"^[ \t]*# hidden[ \t]*$", re.M)
 _MODEL_ANSWER = re.compile(r"^[ \t]*<!--\s*solution\s*-->[ \t]*$", re.M)
+_MARKERS = {
+    "solution": ("# solution", _MARKER, "code"),
+    "test": ("# hidden", _HIDDEN, "code"),
+    "manual": ("<!-- solution -->", _MODEL_ANSWER, "markdown"),
+}
 _HEADING = re.compile(r"^#{1,6} .+|^:::\{exercise\}.*", re.M)
 _FACTS_FORM = "*Build · difficulty 2 of 5 · 10 minutes · outcome: OUTCOME*"
 
@@ -154,43 +145,31 @@ def validate(master: Notebook, outcomes: Collection[str] | None = None) -> None:
 
 
 def _tag_problems(cell: Cell) -> Iterator[str]:
-    roles = [tag.split(":")[0] for tag in tags(cell) if tag.split(":")[0] in ROLES]
+    roles = [tag for tag in tags(cell) if tag.split(":")[0] in ROLES]
     if len(roles) > 1:
-        yield "it has more than one role; a cell is a solution, a test or a manual part, not two of them."
-    for tag in tags(cell):
-        role, *rest = tag.split(":")
-        if role not in ROLES:
-            if tag not in (*LOOKS, *NBVAL):
-                yield (
-                    f"the tag {tag!r} is unknown; a role is solution:NAME, test:NAME:POINTS or "
-                    f"manual:NAME:POINTS, and the other tags are {', '.join((*NBVAL, *LOOKS))}."
-                )
-            continue
-        form = "solution:NAME" if role == "solution" else f"{role}:NAME:POINTS"
-        if len(rest) != form.count(":"):
-            yield f"the tag {tag} is malformed; it has the form {form}."
-            continue
-        if not _NAME.fullmatch(rest[0]):
-            yield f"{rest[0]!r} is no name; use small letters, digits and single hyphens."
-        if role != "solution" and points(rest[1]) is None:
-            yield f"its points are {rest[1]!r}, which is not a number; write for instance {role}:{rest[0]}:2."
+        yield "it must have one role, a solution, a test or a manual part."
+    for tag in roles:
+        if not _ROLE.fullmatch(tag):
+            yield (
+                f"its tag must be solution:NAME, test:NAME:POINTS or manual:NAME:POINTS, with small letters, "
+                f"digits and single hyphens, got {tag!r}."
+            )
+    partial = cell["metadata"].get("partial", {})
+    if not isinstance(partial, dict) or not all(
+        isinstance(share, int | float) and 0 <= share <= 1 for share in partial.values()
+    ):
+        yield f"its partial must have a share from 0 to 1 for each mistake, got {partial!r}."
 
 
 def _source_problems(cell: Cell) -> Iterator[str]:
-    source, code = cell["source"], cell["cell_type"] == "code"
-    roles = {tag.split(":")[0] for tag in tags(cell)}
-    for marker, pattern, role, belongs in (
-        ("# solution", _MARKER, "solution", code),
-        ("# hidden", _HIDDEN, "test", code),
-        ("<!-- solution -->", _MODEL_ANSWER, "manual", not code),
-    ):
-        if role in roles and not belongs:
-            needs, has = ("code", "text") if role != "manual" else ("text", "code")
-            yield f"a {role} cell holds {needs}, and this one holds {has}."
-        elif belongs and role not in roles and pattern.search(source):
+    source, p = cell["source"], part(cell)
+    for role, (marker, pattern, kind) in _MARKERS.items():
+        if kind == cell["cell_type"] and (p is None or p.role != role) and pattern.search(source):
             yield f"it has a line '{marker}' without the tag {role}:…, so readers would see what is below it."
-    p = part(cell)
-    if p is None or (p.role == "manual") == code:
+    if p is None:
+        return
+    if cell["cell_type"] != _MARKERS[p.role][2]:
+        yield f"a {p.role} cell must be of the kind {_MARKERS[p.role][2]}, got {cell['cell_type']}."
         return
     if p.role == "manual":
         halves = _MODEL_ANSWER.split(source)
@@ -203,32 +182,25 @@ def _source_problems(cell: Cell) -> Iterator[str]:
             )
         return
     try:
-        ast.parse(source)
+        yield from _solution_problems(source) if p.role == "solution" else _test_problems(source, p.name)
     except SyntaxError as error:
-        yield f"it is no Python: {error.msg}, in its line {error.lineno}."
-        return
-    yield from _solution_problems(source) if p.role == "solution" else _test_problems(source, p.name)
+        yield f"it is no Python, or the reader's half of it is not: {error.msg}, in its line {error.lineno}."
 
 
 def _solution_problems(source: str) -> Iterator[str]:
-    markers = list(_MARKER.finditer(source))
+    tree, markers = ast.parse(source), list(_MARKER.finditer(source))
     if len(markers) != 1:
         yield f"it has {len(markers)} lines '# solution' and needs one; what stands above it is the reader's."
         return
     line = source[: markers[0].start()].count("\n") + 1
-    tree = ast.parse(source)
     functions = [
         node
         for node in ast.walk(tree)
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
-        and node.lineno < line <= (node.end_lineno or 0)
+        and node.lineno < line < (node.end_lineno or 0)
     ]
     if not functions:
-        last = max((node.end_lineno or 0 for node in tree.body), default=0)
-        if line > last and markers[0][1]:
-            yield "there is no solution below its line '# solution'."
-        else:
-            yield "its line '# solution' is not inside a function, so the blank would stop 'Run all'."
+        yield "its line '# solution' is not inside a function, so the blank would stop 'Run all'."
         return
     # The innermost function is the one that begins last.
     end = max(functions, key=lambda node: node.lineno).end_lineno
@@ -237,41 +209,31 @@ def _solution_problems(source: str) -> Iterator[str]:
             "what follows the function with the line '# solution' would vanish from the reader's notebook; "
             "put it above, or into a cell of its own."
         )
-    try:
-        ast.parse(blank(source, "name"))
-    except SyntaxError as error:
-        yield f"what the reader would get is no Python: {error.msg}."
+    ast.parse(blank(source, "name"))
 
 
 def _test_problems(source: str, name: str) -> Iterator[str]:
-    try:
-        tree = ast.parse(_visible(source))
-    except SyntaxError as error:
-        yield f"what stands above its line '# hidden' is no Python: {error.msg}."
-        return
-    calls = [n for n in ast.walk(tree) if isinstance(n, ast.Call) and ast.unparse(n.func) == "check"]
-    if not any(ast.unparse(argument) == repr(name) for call in calls for argument in call.args[:1]):
+    calls = [n for n in ast.walk(ast.parse(_visible(source))) if isinstance(n, ast.Call)]
+    said = [ast.unparse(n.args[0]) for n in calls if ast.unparse(n.func) == "check" and n.args]
+    if repr(name) not in said:
         yield f"it has to call check('{name}', …), above the line '# hidden' if there is one."
 
 
 def _name_problems(tagged: list[Part]) -> Iterator[str]:
-    seen: dict[tuple[str, str], int] = {}
+    seen: dict[tuple[bool, str], int] = {}
     for p in tagged:
         # A solution and a model answer are both what the reader leaves open, so they share their names.
-        key = ("test" if p.role == "test" else "open", p.name)
+        key = (p.role == "test", p.name)
         where = f"cell {p.index + 1} ({p.role}:{p.name})"
         if key in seen:
             yield f"{where}: the name {p.name} was already used in cell {seen[key] + 1}; choose another."
         seen.setdefault(key, p.index)
-    solved = {p.name: p.index for p in tagged if p.role == "solution"}
-    tested = {p.name for p in tagged if p.role == "test"}
+    named = {role: {p.name for p in tagged if p.role == role} for role in ROLES}
     for p in tagged:
         where = f"cell {p.index + 1} ({p.role}:{p.name})"
-        if p.role == "test" and p.name not in solved:
+        if p.role == "test" and p.name not in named["solution"]:
             yield f"{where}: there is no solution:{p.name}, so nothing shows that the test can be passed."
-        elif p.role == "test" and solved[p.name] > p.index:
-            yield f"{where}: the test stands before its solution; put it after."
-        elif p.role == "solution" and p.name not in tested:
+        elif p.role == "solution" and p.name not in named["test"]:
             yield f"{where}: there is no test:{p.name}:POINTS, so no reader learns whether they are right."
 
 
@@ -281,8 +243,8 @@ def _exercise_problems(master: Notebook, outcomes: Collection[str] | None) -> It
     for exercise in found:
         source = master["cells"][exercise.start]["source"]
         where = f"cell {exercise.start + 1} (exercise {exercise.label or 'without a label'})"
-        label, facts = LABEL.search(source), FACTS.search(source)
-        if not label or not label[1].startswith("ex-") or not _NAME.fullmatch(exercise.label):
+        label = LABEL.search(source)
+        if not label or not label[1].startswith("ex-"):
             yield f"{where}: it needs a line ':label: ex-NAME' below ':::{{exercise}} TITLE'."
         elif exercise.label in labels:
             yield f"{where}: its label was already used in cell {labels[exercise.label] + 1}."
@@ -291,16 +253,9 @@ def _exercise_problems(master: Notebook, outcomes: Collection[str] | None) -> It
             yield f"{where}: it begins more than one exercise; separate them by '+++'."
         if not exercise.parts:
             yield f"{where}: none of its cells is tagged solution, test or manual, so there is nothing to do."
-        if not facts:
-            yield f"{where}: it lacks its line '{_FACTS_FORM}'."
-            continue
-        if exercise.kind not in KINDS:
-            yield f"{where}: its kind is {exercise.kind!r}; the kinds are {', '.join(KINDS)}."
-        if not 1 <= exercise.difficulty <= 5:
-            yield f"{where}: its difficulty must be an integer from 1 to 5, got {facts[2]!r}."
-        if exercise.minutes < 1:
-            yield f"{where}: its minutes must be an integer of at least 1, got {facts[3]!r}."
-        if outcomes is not None and exercise.outcome not in outcomes:
+        if exercise.kind not in KINDS or not 1 <= exercise.difficulty <= 5 or exercise.minutes < 1:
+            yield f"{where}: it needs a line '{_FACTS_FORM}', of a kind {', '.join(KINDS)}."
+        elif outcomes is not None and exercise.outcome not in outcomes:
             yield (
                 f"{where}: its outcome {exercise.outcome!r} is not one of the chapter's in book.yml, "
                 f"which are {', '.join(outcomes)}."
@@ -359,6 +314,7 @@ def reader(master: Notebook) -> Notebook:
         if cell["cell_type"] == "code":
             cell["outputs"], cell["execution_count"] = [], None
         kept = [tag for tag in tags(cell) if tag not in NBVAL]
+        cell["metadata"].pop("partial", None)
         if p is not None and p.role == "solution":
             cell["source"] = blank(cell["source"], p.name)
         elif p is not None and p.role == "test":
