@@ -22,7 +22,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from ppobook.course import masters, own_checks, references, refusals, variants
+from ppobook.course import masters, own_checks, references, refusals, trail, variants
 from ppobook.course.choosing import choose
 from ppobook.course.handing_in import front_cell, how_to_hand_in
 from ppobook.course.pack import Adapter, ManualPart, Pack, TestedPart, answers_of
@@ -410,4 +410,5 @@ def release(
             atomic_write(path, content)
         if not same:
             atomic_write(manifest, json.dumps(pack.facts(), indent=1, ensure_ascii=False) + "\n")
+            trail.note(course.folder, "release", assignment=name, pack=pack.digest)
     return Release(pack, path, state)
