@@ -20,6 +20,8 @@ COMMANDS = {
     "grades": ("ppobook.cli.course_grading:grades", "write the grades as CSV"),
     "report": ("ppobook.cli.course_grading:report", "show which mistakes the class made"),
     "appeal": ("ppobook.cli.course_grading:appeal", "change the points of one part, with the reason"),
+    "export": ("ppobook.cli.student_data:export", "write all that is kept about a student into a zip"),
+    "erase": ("ppobook.cli.student_data:erase", "erase all that is kept about a student"),
     "slides": ("ppobook.cli.teach:slides", "slides of a chapter, in one HTML file"),
     "schedule": ("ppobook.cli.teach:schedule", "a plan of the term, with honest hours"),
 }
@@ -37,6 +39,7 @@ EXAMPLES = """\
   ppobook course grade week-03 --course ~/course
   ppobook course mark week-03 --course ~/course
   ppobook course grades week-03 --course ~/course
+  ppobook course export ada --course ~/course
   ppobook course slides 3 --out clipped.html
   ppobook course schedule --weeks 10"""
 

@@ -25,7 +25,8 @@ FORMAT = 1
 class SheetPart:
     """One part that earns points: ``role`` is "test" or "manual".
 
-    ``question`` and ``rubric`` are Markdown, for manual parts.
+    ``question`` and ``rubric`` are Markdown, for manual parts. ``partial`` has for some mistakes of a tested
+    part, by name, the share of the points that is left.
     """
 
     name: str
@@ -35,6 +36,7 @@ class SheetPart:
     title: str = ""
     question: str = ""
     rubric: str = ""
+    partial: Mapping[str, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -165,6 +167,10 @@ class Record:
     def text(self, part: str) -> str:
         """A student's text for a manual part; empty if there is none."""
         return str(self.manual.get(part, {}).get("text") or "")
+
+    def to_read(self, part: str) -> str:
+        """The text that a person reads for a manual part: the answer, or else what may be it."""
+        return self.text(part) if self.text(part).strip() else "\n\n".join(self.unclear)
 
     def is_empty(self, part: str) -> bool:
         """Return whether nobody has to read a manual part: there is no text that may be its answer."""

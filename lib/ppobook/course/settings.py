@@ -91,7 +91,7 @@ def moment(text: str, zone: ZoneInfo, name: str = "") -> datetime:
 
 
 def _moment(value: Any, info: Info) -> Any:
-    return moment(value, info.context["zone"]) if isinstance(value, str) else value
+    return moment(value, (info.context or {})["zone"]) if isinstance(value, str) else value
 
 
 def _span(value: str | timedelta) -> timedelta:
@@ -115,7 +115,8 @@ def _limits(value: Any) -> Any:
     return Limits(**{key: int(number) for key, number in value.items()})
 
 
-Partial = Annotated[str, _form("so far|property|mistake", "so far, property or mistake")]
+Share = Annotated[float, Field(ge=0, le=1)]
+Verdict = Annotated[str, _form("so far|property|mistake", "so far, property or mistake")]
 Student = Annotated[str, AfterValidator(_student)]
 Moment = Annotated[datetime, BeforeValidator(_moment)]
 Label = Annotated[str, AfterValidator(lambda label: label.removeprefix("ex-"))]
@@ -145,16 +146,20 @@ class Term:
 class Assignment:
     """One assignment. No exercises mean all of its set; ``points`` has those that differ from the set's.
 
-    ``title`` is what the learning platform calls it, the name if empty.
+    ``title`` is what the learning platform calls it, the name if empty. ``partial`` has for some parts the
+    share of the points that a named mistake leaves.
     """
 
     name: Annotated[str, _form(r"[a-z0-9]+(-[a-z0-9]+)*", "small letters, digits and single hyphens")]
-    set: Annotated[str, _form(r"\w[\w-]*", "the name of an exercise set")]
+    set: Annotated[
+        str, _form(r"\w[\w-]*(, *\w[\w-]*)*", "the name of an exercise set, or several with commas")
+    ]
     due: Moment
     exercises: tuple[Label, ...] = ()
     points: Mapping[str, Annotated[float, Field(ge=0, le=1000)]] = field(default_factory=dict)
     total: Annotated[float, Field(ge=0, le=100_000)] | None = None
     title: str = ""
+    partial: Mapping[str, Mapping[str, Share]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         for label in self.exercises:
@@ -199,7 +204,7 @@ class Course:
     groups: Mapping[str, tuple[tuple[Student, ...], ...]] = field(default_factory=dict)
     ai_use: str = ""
     grading: Annotated[Limits, BeforeValidator(_limits)] = field(default_factory=Limits)
-    partial: Mapping[Partial, Annotated[float, Field(ge=0, le=1)]] = field(default_factory=dict)
+    partial: Mapping[Verdict, Share] = field(default_factory=dict)
     book: Address = ""
     site: Site = ""
 
