@@ -1,4 +1,4 @@
-"""Late days, grace, extensions, groups, and which submission counts."""
+"""Late days, grace, extensions and groups."""
 
 from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta
@@ -6,9 +6,11 @@ from pathlib import Path
 from zoneinfo import ZoneInfo
 
 import pytest
+from small_course import write_course
 
-from ppobook.course.lateness import Lateness, counts, deadline, lateness
-from ppobook.course.settings import Assignment, Course, Extension, Late
+from ppobook.course import trail
+from ppobook.course.lateness import Lateness, deadline, extend, lateness
+from ppobook.course.settings import Assignment, Course, Extension, Late, Term, load
 
 BERLIN = ZoneInfo("Europe/Berlin")
 DUE = datetime(2027, 3, 1, 23, 59, tzinfo=BERLIN)
@@ -63,7 +65,7 @@ def test_extensions_hold_for_the_group():
     until = DUE + timedelta(days=4)
     week = Assignment("week", "set", DUE)
     course = Course(
-        Path(), "t", date(2027, 2, 1), date(2027, 5, 1), BERLIN, "0" * 64,
+        Path(), "t", Term(date(2027, 2, 1), date(2027, 5, 1)), BERLIN, "0" * 64,
         (week, replace(week, name="other")),
         extensions=(Extension("ada", "week", until), Extension("eve", "week", DUE - timedelta(days=1))),
         groups={"week": (("ada", "bob"),)},
@@ -75,16 +77,37 @@ def test_extensions_hold_for_the_group():
 
 
 @pytest.mark.parametrize(
-    ("delays", "which"),
+    "had",
     [
-        ([], None),
-        ([-3, -1, -2], 1),
-        ([-1, 0.5], 0),  # the latest in time
-        ([0.5, 0.9], 1),
-        ([0.5, 1.5, 0.6], 2),
-        ([2.5, 2.9, 8], 1),
-        ([5, 7, 6], 1),  # none counts
+        "extensions: []  # more time\n",
+        "extensions:\n  - {student: bob, assignment: week-02, until: 2027-04-01 12:00}\n",
+        "extensions:\n- student: bob\n  assignment: week-02\n  until: 2027-04-01 12:00\n",
+        "",
     ],
 )
-def test_the_latest_in_time_counts(delays, which):
-    assert counts([after(days=one) for one in delays], DUE, LATE) == which
+def test_an_extension_is_a_line_in_course_yml_whose_comments_stay(tmp_path, had):
+    listed = "extensions:\n  - {student: ada, assignment: week-01, until: 2027-03-05 23:59, reason: ill}\n"
+    course = write_course(tmp_path, (listed, had), ("title:", "# A comment.\ntitle:"))
+    for day, reason in ((5, "ill"), (9, 'still "ill": 1')):
+        until = datetime(2027, 3, day, 12, 0, tzinfo=BERLIN)
+        extend(course, "bob", "week-01", until, reason)
+        course = load(tmp_path)
+    assert [(one.until.day, one.reason) for one in course.extensions if one.assignment == "week-01"] == [
+        (9, 'still "ill": 1')
+    ]
+    assert len(course.extensions) == (2 if "bob" in had else 1)
+    assert "# A comment." in (tmp_path / "course.yml").read_text()
+    assert [one["reason"] for one in trail.read(tmp_path)] == ["ill", 'still "ill": 1']
+    with pytest.raises(ValueError, match="until must be after 2027-03-09 12:00"):
+        extend(course, "bob", "week-01", DUE, "again")
+
+
+def test_a_list_that_has_to_be_edited_by_hand_is_left_alone(tmp_path):
+    listed = "extensions:\n  - {student: ada, assignment: week-01, until: 2027-03-05 23:59, reason: ill}\n"
+    had = "extensions: [{student: ada, assignment: week-01, until: 2027-03-05 23:59}]\n"
+    course = write_course(tmp_path, (listed, had))
+    with pytest.raises(
+        ValueError, match=r"course.yml: write it by hand, below `extensions:`, as  - \{student"
+    ):
+        extend(course, "bob", "week-01", DUE + timedelta(days=1), "ill")
+    assert had in (tmp_path / "course.yml").read_text()
