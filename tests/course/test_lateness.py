@@ -6,11 +6,9 @@ from pathlib import Path
 from zoneinfo import ZoneInfo
 
 import pytest
-from small_course import write_course
 
-from ppobook.course import trail
-from ppobook.course.lateness import Lateness, deadline, extend, lateness
-from ppobook.course.settings import Assignment, Course, Extension, Late, Term, load
+from ppobook.course.lateness import Lateness, deadline, lateness
+from ppobook.course.settings import Assignment, Course, Extension, Late, Term
 
 BERLIN = ZoneInfo("Europe/Berlin")
 DUE = datetime(2027, 3, 1, 23, 59, tzinfo=BERLIN)
@@ -74,40 +72,3 @@ def test_extensions_hold_for_the_group():
     assert deadline(course, week, "mel") == DUE
     assert deadline(course, week, "eve") == DUE  # no extension takes time away
     assert deadline(course, course.assignments[1], "ada") == DUE
-
-
-@pytest.mark.parametrize(
-    "had",
-    [
-        "extensions: []  # more time\n",
-        "extensions:\n  - {student: bob, assignment: week-02, until: 2027-04-01 12:00}\n",
-        "extensions:\n- student: bob\n  assignment: week-02\n  until: 2027-04-01 12:00\n",
-        "",
-    ],
-)
-def test_an_extension_is_a_line_in_course_yml_whose_comments_stay(tmp_path, had):
-    listed = "extensions:\n  - {student: ada, assignment: week-01, until: 2027-03-05 23:59, reason: ill}\n"
-    course = write_course(tmp_path, (listed, had), ("title:", "# A comment.\ntitle:"))
-    for day, reason in ((5, "ill"), (9, 'still "ill": 1')):
-        until = datetime(2027, 3, day, 12, 0, tzinfo=BERLIN)
-        extend(course, "bob", "week-01", until, reason)
-        course = load(tmp_path)
-    assert [(one.until.day, one.reason) for one in course.extensions if one.assignment == "week-01"] == [
-        (9, 'still "ill": 1')
-    ]
-    assert len(course.extensions) == (2 if "bob" in had else 1)
-    assert "# A comment." in (tmp_path / "course.yml").read_text()
-    assert [one["reason"] for one in trail.read(tmp_path)] == ["ill", 'still "ill": 1']
-    with pytest.raises(ValueError, match="until must be after 2027-03-09 12:00"):
-        extend(course, "bob", "week-01", DUE, "again")
-
-
-def test_a_list_that_has_to_be_edited_by_hand_is_left_alone(tmp_path):
-    listed = "extensions:\n  - {student: ada, assignment: week-01, until: 2027-03-05 23:59, reason: ill}\n"
-    had = "extensions: [{student: ada, assignment: week-01, until: 2027-03-05 23:59}]\n"
-    course = write_course(tmp_path, (listed, had))
-    with pytest.raises(
-        ValueError, match=r"course.yml: write it by hand, below `extensions:`, as  - \{student"
-    ):
-        extend(course, "bob", "week-01", DUE + timedelta(days=1), "ill")
-    assert had in (tmp_path / "course.yml").read_text()

@@ -114,45 +114,31 @@ def release(name: Name, /, *, replace: bool = False, dry_run: bool = False, cour
 
 
 @command
-def students(
-    file: MaybeFile = None,
-    /,
-    *,
-    drop: bool = False,
-    replace: bool = False,
-    dry_run: bool = False,
-    course: Folder = ".",
-) -> None:
+def students(file: MaybeFile = None, /, *, dry_run: bool = False, course: Folder = ".") -> None:
     """Show the students, or import a list: a CSV of Canvas or Moodle, or one with the column student_id.
+
+    Who is missing in the list leaves the roster, unless they have handed something in: `erase` is for them.
 
     Args:
         file: the list; if left out, the roster is shown
-        drop: drop from the roster who is missing in the list and has handed something in, too
-        replace: take a list in which more than half of the roster is missing
         dry_run: show what would change, and write nothing
         course: the course's folder
     """
     from ppobook.course import roster, settings
 
     folder = settings.load(course).folder
+    had = roster.load(folder)
     if file is None:
-        for one in roster.load(folder):
+        for one in had:
             print(f"{one.student_id}  {one.name}{f'  {one.group}' if one.group else ''}")
         return
-    known = [one.student_id for one in roster.load(folder)]
-    listed = roster.read(validation.path("file", file, "a list of students"), known)
-    found = roster.changes(folder, listed, drop=drop)
-    for line in found.lines():
+    listed = roster.read(validation.path("file", file, "a list of students"), [one.student_id for one in had])
+    after, said = roster.merged(folder, listed)
+    for line in said:
         print(line)
-    if found.most_missing and not (replace or dry_run):
-        raise ValueError(
-            f"the list must have at least half of the {validation.counted(len(known), 'student')} of "
-            f"{roster.FILE}, or nothing is written: its ids may be others, such as logins; --replace takes it"
-        )
     if not dry_run:
-        roster.write(folder, found.after)
-    counts = f"{len(found.added)} new, {len(found.changed)} changed, {len(found.dropped)} dropped"
-    print(f"{validation.counted(len(found.after), 'student')}: {counts}{'; nothing was written' * dry_run}")
+        roster.write(folder, after)
+    print(f"{validation.counted(len(after), 'student')}{'; nothing was written' * dry_run}")
 
 
 @command

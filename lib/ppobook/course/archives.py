@@ -30,7 +30,7 @@ _NAMES = 16 * 2**20  # bytes of all names in a clone, which a few kB on the disk
 
 
 class RefusedError(ValueError):
-    """An archive is damaged, or too large inside."""
+    """A file or an archive can't be read: it is damaged, or too large inside."""
 
 
 @dataclass(frozen=True)
@@ -79,13 +79,7 @@ def _within(data: bytes, name: str) -> bytes:
 
 
 def of_zip(content: bytes | Path, zone: tzinfo, most: int = MOST_FILES) -> Source:
-    """The files of a zip with at most so many.
-
-    Raises
-    ------
-    RefusedError
-        It is damaged, encrypted or too large.
-    """
+    """The files of a zip with at most so many."""
 
     def opened() -> zipfile.ZipFile:
         return zipfile.ZipFile(BytesIO(content) if isinstance(content, bytes) else content)
@@ -140,13 +134,7 @@ def of_folder(folder: Path) -> Source:
 
 
 def of_file(path: Path) -> bytes:
-    """The content of a file on the disk.
-
-    Raises
-    ------
-    RefusedError
-        It can't be read, or is too large.
-    """
+    """The content of a file on the disk."""
     try:
         with path.open("rb") as file:
             return _within(file.read(LARGEST + 1), path.name)
@@ -165,11 +153,7 @@ def is_clone(folder: Path) -> bool:
 def of_clone(folder: Path) -> tuple[Source, datetime]:
     """The files of a clone's HEAD and the time of that commit. The work tree is not looked at.
 
-    Raises
-    ------
-    RefusedError
-        There is no commit, or git can't read it; or it borrows from another repository, which may be another
-        student's.
+    A clone that borrows from another repository, which may be another student's, is refused.
     """
     git = folder.resolve() / ".git"
     borrows = [git / "commondir", git / "objects" / "info" / "alternates"]

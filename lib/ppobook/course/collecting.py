@@ -93,17 +93,11 @@ def collect(
     student : str, optional
         Whose the source is, one file, whatever it is called. A file below `submitted` keeps its time.
     times : mapping, optional
-        By student, when they handed in, where the source does not know it. It corrects what is kept already.
+        By student, when they handed in. It corrects what is kept already.
     dry_run : bool
         Keep nothing.
     progress : bool, optional
         As in `ppobook.run.progress.Progress`.
-
-    Raises
-    ------
-    ValueError
-        There is no such assignment, nobody in the roster, nothing in the source, or nothing but notebooks of
-        another assignment.
     """
     assignment = course.assignment(name)
     source = validation.path("source", source, "a folder or a zip")
@@ -358,13 +352,7 @@ def _judged(
 
 
 def read_times(path: Path, course: Course) -> dict[str, datetime]:
-    """Read when students handed in from a CSV with the columns student_id and time (2027-03-01 22:10).
-
-    Raises
-    ------
-    ValueError
-        A line is wrong; the message names it.
-    """
+    """Read when students handed in from a CSV with the columns student_id and time (2027-03-01 22:10)."""
     times = {}
     students = roster.load(course.folder)
     text = roster.decoded(path, "times")

@@ -132,11 +132,6 @@ def read(
     """The submissions of a source, not yet read, and what was left out of it.
 
     A source is a folder, a zip of a platform, or one student's file; with a student, it is their file.
-
-    Raises
-    ------
-    ValueError
-        It is neither, or damaged.
     """
     if student is not None and path.is_dir():
         raise ValueError(f"source must be one file of {student}, got the folder {str(path)!r}")

@@ -37,16 +37,7 @@ def deadline(course: Course, assignment: Assignment, student: str) -> datetime:
 
 
 def lateness(time: datetime, due: datetime, late: Late) -> Lateness:
-    """Compute the lateness of a submission. Days are the course clock's, so a clock change costs nobody.
-
-    Parameters
-    ----------
-    time : datetime
-        When it was handed in, in any time zone.
-    due : datetime
-        In the course's time zone.
-    late : Late
-    """
+    """Compute the lateness of a submission. Days are those of the clock of `due`: its changes cost nobody."""
     # Two times of one zone would be compared by their clocks, which in autumn show an hour twice.
     if time.timestamp() < (due.timestamp() + (MINUTE + late.grace).total_seconds()):
         return Lateness(0, 1.0)
@@ -68,11 +59,7 @@ def extend(
 ) -> str:
     """Give a student more time: a line in course.yml, which is returned, and one in the trail.
 
-    Raises
-    ------
-    ValueError
-        The student or the assignment is unknown, the time is not later, the reason is empty, or course.yml's
-        list of extensions is written in a way that has to be edited by hand.
+    A list of extensions that is written in another way has to be edited by hand.
     """
     roster.find(roster.load(course.folder), student)
     due = deadline(course, course.assignment(assignment), student)
@@ -103,13 +90,6 @@ def extend(
         raise ValueError(f"{FILE}: write it by hand, below `extensions:`, as  - {line}")
     if not dry_run:
         atomic_write(path, changed)
-        trail.note(
-            course.folder,
-            "extension",
-            student=student,
-            assignment=assignment,
-            until=until.isoformat(),
-            before=due.isoformat(),
-            reason=reason,
-        )
+        facts = {"student": student, "assignment": assignment, "until": until.isoformat(), "reason": reason}
+        trail.note(course.folder, "extension", **facts, before=due.isoformat())
     return line

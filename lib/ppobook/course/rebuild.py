@@ -93,12 +93,7 @@ def whole(text: str) -> str:
 
 
 def rebuild(notebook: Notebook, submission: bytes) -> Rebuilt:
-    """Select the code of a submission to run and the texts to read.
-
-    Parameters
-    ----------
-    notebook : the pack's
-    submission : the bytes of the .ipynb that was handed in
+    """Select the code to run and the texts to read of a submission, the bytes of an .ipynb.
 
     Raises
     ------
@@ -181,7 +176,7 @@ def _match(given: list[Cell], own: list[_Own], notes: list[str]) -> dict[int, _O
     if len(ids) > len(set(ids)):
         notes.append("Cell ids stand in it more than once.")
 
-    def take(is_it: Callable[[int, _Own], bool], how: str = "") -> None:
+    def take(is_it: Callable[[int, _Own], bool]) -> None:
         for index, cell in enumerate(given):
             if index in chosen:
                 continue
@@ -193,8 +188,6 @@ def _match(given: list[Cell], own: list[_Own], notes: list[str]) -> dict[int, _O
                 best = next((one for one in found if not _same(one.source, cell["source"])), found[0])
                 chosen[index] = best
                 taken.add(best.index)
-                if how:
-                    notes.append(f"{best.place.capitalize()} stands for {_called(cell)}: {how}.")
 
     parts = [part(cell) for cell in given]
     kinds = [None if p is None else (p.role, p.name) for p in parts]
@@ -205,15 +198,9 @@ def _match(given: list[Cell], own: list[_Own], notes: list[str]) -> dict[int, _O
     }
     written = {one.index: _defined(one.source) if one.is_code else set() for one in own}
     take(lambda index, one: bool(one.id) and one.id == given[index].get("id"))
-    take(
-        lambda index, one: one.part is not None and kinds[index] == (one.part.role, one.part.name),
-        "it has its tag, not its id",
-    )
+    take(lambda index, one: one.part is not None and kinds[index] == (one.part.role, one.part.name))
     take(lambda index, one: _same(one.source, given[index]["source"]))
-    take(
-        lambda index, one: bool(defined.get(index, set()) & written[one.index]),
-        "it defines what was asked for",
-    )
+    take(lambda index, one: bool(defined.get(index, set()) & written[one.index]))
     return chosen
 
 
@@ -284,13 +271,7 @@ def _match_by_place(given: list[Cell], run: list[_Own], chosen: dict[int, _Own],
 
 
 def sources(submission: bytes) -> list[str]:
-    """The sources of a notebook's cells.
-
-    Raises
-    ------
-    Unreadable
-        It is no notebook.
-    """
+    """The sources of a notebook's cells."""
     return [one.source for one in _cells(submission)]
 
 

@@ -60,34 +60,6 @@ _FULL_NAME = ("student", "full name", "name", "vollständiger name", "nom comple
 _TEST_STUDENT = re.compile(r"points possible|student, test", re.I)
 
 
-@dataclass(frozen=True)
-class Changes:
-    """The result of an import: the new roster, and who is new, changed, dropped, or kept though missing."""
-
-    after: tuple[Student, ...]
-    added: tuple[Student, ...]
-    changed: tuple[tuple[Student, Student], ...]
-    dropped: tuple[Student, ...]
-    kept: tuple[Student, ...]
-
-    @property
-    def most_missing(self) -> bool:
-        """True if more than half of the students of the roster are not in the list."""
-        missing, listed = len(self.dropped) + len(self.kept), len(self.after) - len(self.kept)
-        return missing > listed - len(self.added)
-
-    def lines(self) -> list[str]:
-        """A line for each change."""
-        said = [f"+ {one.student_id}  {one.name}" for one in self.added]
-        for old, new in self.changed:
-            pairs = ((name, getattr(old, name), getattr(new, name)) for name in COLUMNS)
-            differs = [f"{name} {before!r} → {after!r}" for name, before, after in pairs if before != after]
-            said.append(f"~ {new.student_id}  {', '.join(differs)}")
-        said += [f"- {one.student_id}  {one.name}" for one in self.dropped]
-        why = "not in the list any more, kept because there are submissions"
-        return said + [f"! {one.student_id}  {one.name}: {why}" for one in self.kept]
-
-
 def load(folder: Path) -> tuple[Student, ...]:
     """The students of a course, in the order of roster.csv; none where there is no such file yet."""
     path = folder / FILE
@@ -142,18 +114,9 @@ def read(path: Path, known: Collection[str] = ()) -> tuple[Student, ...]:
 
 
 def decoded(path: Path, what: str) -> str:
-    """The text of a table as spreadsheet programs save it: UTF-8, UTF-16, or Windows' Western encoding.
-
-    Raises
-    ------
-    ValueError, FileNotFoundError
-        It is no CSV file; the message calls it by `what`.
-    """
+    """The text of a table as spreadsheet programs save it: UTF-8, UTF-16, or Windows' Western encoding."""
     if not path.is_file():
-        error = ValueError if path.exists() else FileNotFoundError
-        raise error(
-            f"{what} must be a CSV file, got {str(path)!r}{'' if path.exists() else ', which is not there'}"
-        )
+        raise FileNotFoundError(f"{what} must be a CSV file, got {str(path)!r}, which is not there")
     content = path.read_bytes()
     if content.startswith((b"\xff\xfe", b"\xfe\xff")):
         return content.decode("utf-16", errors="replace")
@@ -206,47 +169,38 @@ def _student(row: Sequence[str], heading: Sequence[str], columns: Mapping[str, i
 # --- importing ----------------------------------------------------------------------------------------------
 
 
-def changes(folder: Path, new: Sequence[Student], *, drop: bool = False) -> Changes:
-    """Apply a new list to a course's roster. Data that the list lacks, such as a group, stays.
+def merged(folder: Path, new: Sequence[Student]) -> tuple[list[Student], list[str]]:
+    """A course's roster after a new list, and a line for each change.
 
-    So does how a name is divided, which a list with full names alone does not say.
-
-    Parameters
-    ----------
-    folder : path
-        The course's folder.
-    new : sequence of Student
-    drop : bool
-        Drop who is missing and has submissions, too.
-
-    Raises
-    ------
-    ValueError
-        The list has no student.
+    Data that the list lacks, such as a group, stays. So does how a name is divided, which a list with full
+    names alone does not say, and so does who is missing in the list and has handed something in.
     """
     if not new:
         raise ValueError("the list must have at least one student below its heading, got none")
     before = {one.student_id: one for one in load(folder)}
-    after, changed = [], []
+    after, said = [], []
     for student in new:
-        old = before.get(student.student_id, student)
-        merged = Student(**{name: value or getattr(old, name) for name, value in asdict(student).items()})
-        if merged.name == old.name:
-            merged = replace(merged, first_name=old.first_name, last_name=old.last_name)
-        after.append(merged)
-        if merged != old:
-            changed.append((old, merged))
-    listed = {one.student_id for one in new}
-    missing = [one for one in before.values() if one.student_id not in listed]
-    busy = [one for one in missing if not drop and has_submissions(folder, one.student_id)]
-    added = [one for one in after if one.student_id not in before]
-    dropped = [one for one in missing if one not in busy]
-    return Changes(tuple(after + busy), tuple(added), tuple(changed), tuple(dropped), tuple(busy))
-
-
-def has_submissions(folder: Path, student: str) -> bool:
-    """Return whether a student handed anything in, for any assignment."""
-    return any(path.is_dir() for path in (folder / SUBMITTED).glob(f"*/{student}"))
+        old = before.pop(student.student_id, None)
+        if old is None:
+            after.append(student)
+            said.append(f"+ {student.student_id}  {student.name}")
+            continue
+        made = Student(**{name: value or getattr(old, name) for name, value in asdict(student).items()})
+        if made.name == old.name:
+            made = replace(made, first_name=old.first_name, last_name=old.last_name)
+        after.append(made)
+        pairs = ((name, getattr(old, name), getattr(made, name)) for name in COLUMNS)
+        if differs := [f"{name} {had!r} → {has!r}" for name, had, has in pairs if had != has]:
+            said.append(f"~ {student.student_id}  {', '.join(differs)}")
+    for one in before.values():
+        if any((folder / SUBMITTED).glob(f"*/{one.student_id}")):
+            after.append(one)
+            said.append(
+                f"! {one.student_id}  {one.name}: not in the list any more, kept with their submissions"
+            )
+        else:
+            said.append(f"- {one.student_id}  {one.name}")
+    return after, said
 
 
 def write(folder: Path, students: Sequence[Student]) -> None:
@@ -259,16 +213,9 @@ def write(folder: Path, students: Sequence[Student]) -> None:
 
 
 def find(students: Sequence[Student], identifier: str) -> Student:
-    """The student of this id.
-
-    Raises
-    ------
-    ValueError
-        Nobody has it.
-    """
+    """The student of this id."""
     for one in students:
         if one.student_id == identifier:
             return one
-    known = [one.student_id for one in students]
-    hint = validation.did_you_mean(identifier, known)
+    hint = validation.did_you_mean(identifier, [one.student_id for one in students])
     raise ValueError(f"the student must be in {FILE}, got {identifier!r}{hint}")

@@ -55,13 +55,7 @@ def _student(text: str) -> str:
 
 
 def day(text: str, name: str = "") -> date:
-    """A day such as 2027-03-01; a message calls it by `name`.
-
-    Raises
-    ------
-    ValueError
-        The text is none.
-    """
+    """A day such as 2027-03-01; a message calls it by `name`."""
     try:
         return date.fromisoformat(text)
     except ValueError:
@@ -72,11 +66,6 @@ def moment(text: str, zone: ZoneInfo, name: str = "") -> datetime:
     """A moment in a time zone; the end of the day where no time stands. A message calls it by `name`.
 
     Of an hour that comes twice, in autumn, the second is meant.
-
-    Raises
-    ------
-    ValueError
-        The text is none, or the clocks of the zone never show it.
     """
     try:
         text = f"{text} 23:59" if re.fullmatch(r"\d{4}-\d\d-\d\d", text) else text
@@ -263,15 +252,7 @@ class Course:
 
 
 def load(folder: str | Path = ".") -> Course:
-    """Read a course's course.yml.
-
-    Raises
-    ------
-    FileNotFoundError
-        The folder has none.
-    ValueError
-        Something in it is wrong; the message names the line and the key.
-    """
+    """Read a course's course.yml; an error names the line and the key."""
     folder = validation.path("course", folder, "a course's folder").resolve()
     path = folder / FILE
     try:
