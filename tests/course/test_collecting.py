@@ -194,6 +194,12 @@ def test_what_came_in_time_counts_before_what_is_late_by_a_time_unknown(course, 
     assert not bob.late_unknown
 
 
+def test_a_zip_that_knows_no_times_has_its_own(course, tmp_path):
+    data = zipped(("bob.ipynb", notebook()), ("ada/x.ipynb", notebook()), time=(1980, 1, 1, 0, 0, 0))
+    collect(course, put(tmp_path / "all.zip", data, LATE))
+    assert counting(course)["bob"].received == LATE
+
+
 def test_one_students_name_is_no_canvas(course, source):
     put(source / "lovelaceada_101_9001_week-01.ipynb", notebook("ada"), LATE)
     put(source / "bob.ipynb", notebook("bob"))
