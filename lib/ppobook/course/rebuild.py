@@ -11,6 +11,7 @@ from __future__ import annotations
 import ast
 import json
 import re
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -172,11 +173,11 @@ def _match(given: list[Cell], own: list[_Own], notes: list[str]) -> dict[int, _O
     """For each cell of the pack the submission's that stands for it: by id, tag, source, what it defines."""
     chosen: dict[int, _Own] = {}
     taken: set[int] = set()
-    ids = [one.id for one in own if one.id]
-    if len(ids) > len(set(ids)):
-        notes.append("Cell ids stand in it more than once.")
+    twice = [count for count in Counter(one.id for one in own if one.id).values() if count > 1]
+    if twice:
+        notes.append(f"{len(twice)} cell ids stand in it more than once.")
 
-    def take(is_it: Callable[[int, _Own], bool]) -> None:
+    def take(is_it: Callable[[int, _Own], bool], how: str = "") -> None:
         for index, cell in enumerate(given):
             if index in chosen:
                 continue
@@ -188,6 +189,8 @@ def _match(given: list[Cell], own: list[_Own], notes: list[str]) -> dict[int, _O
                 best = next((one for one in found if not _same(one.source, cell["source"])), found[0])
                 chosen[index] = best
                 taken.add(best.index)
+                if how:
+                    notes.append(f"{best.place.capitalize()} stands for {_called(cell)}: {how}.")
 
     parts = [part(cell) for cell in given]
     kinds = [None if p is None else (p.role, p.name) for p in parts]
@@ -198,9 +201,13 @@ def _match(given: list[Cell], own: list[_Own], notes: list[str]) -> dict[int, _O
     }
     written = {one.index: _defined(one.source) if one.is_code else set() for one in own}
     take(lambda index, one: bool(one.id) and one.id == given[index].get("id"))
-    take(lambda index, one: one.part is not None and kinds[index] == (one.part.role, one.part.name))
+    tagged = {one.index: (one.part.role, one.part.name) for one in own if one.part is not None}
+    take(
+        lambda index, one: kinds[index] is not None and kinds[index] == tagged.get(one.index),
+        "it has its tag",
+    )
     take(lambda index, one: _same(one.source, given[index]["source"]))
-    take(lambda index, one: bool(defined.get(index, set()) & written[one.index]))
+    take(lambda index, one: bool(defined.get(index, set()) & written[one.index]), "it defines its names")
     return chosen
 
 
@@ -308,7 +315,10 @@ def _read(submission: bytes) -> Mapping[str, Any]:
     if not submission.strip():
         raise Unreadable("The file is empty.")
     try:
-        content = json.loads(submission)
+        try:
+            content = json.loads(submission)
+        except UnicodeDecodeError:  # as an old editor on Windows saves it
+            content = json.loads(submission.decode("cp1252", errors="replace"))
     except RecursionError:
         raise Unreadable("The file is nested too deeply for a notebook.") from None
     except ValueError as error:
