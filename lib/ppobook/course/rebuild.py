@@ -132,9 +132,7 @@ def rebuild(notebook: Notebook, submission: bytes) -> Rebuilt:
         edited = [
             one
             for index, one in chosen.items()
-            if part(given[index]) is None
-            and not one.is_code
-            and not _same(one.source, given[index]["source"])
+            if part(given[index]) is None and not one.is_code and not _same(one, given[index])
         ]
         both = sorted([*edited, *texts], key=lambda one: one.index)
         result.unclear = [f"{one.place.capitalize()}:\n\n{one.source}" for one in both]
@@ -144,7 +142,7 @@ def rebuild(notebook: Notebook, submission: bytes) -> Rebuilt:
 def _add(result: Rebuilt, cell: Cell, own: _Own | None) -> None:
     """A cell of the pack, with what stands in its place in the submission."""
     p, given = part(cell), cell["source"]
-    source = given if own is None or _same(own.source, given) else own.source
+    source = given if own is None or _same(own, cell) else own.source
     if p is not None and p.role in ("solution", "manual") and source == given:
         result.unchanged.add(p.name)
     if p is not None and p.role == "manual":
@@ -165,8 +163,14 @@ def _own_cell(own: _Own) -> RunCell:
     return RunCell("own", own.source, place=own.place)
 
 
-def _same(one: str, other: str) -> bool:
-    return one.strip() == other.strip()
+def _plain(source: str, is_code: bool) -> str:
+    """A source in a form that blanks around it don't change."""
+    return source.strip()
+
+
+def _same(own: _Own, given: Cell) -> bool:
+    is_code = given["cell_type"] == "code"
+    return _plain(own.source, is_code) == _plain(given["source"], is_code)
 
 
 def _match(given: list[Cell], own: list[_Own], notes: list[str]) -> dict[int, _Own]:
@@ -186,7 +190,7 @@ def _match(given: list[Cell], own: list[_Own], notes: list[str]) -> dict[int, _O
             ]
             if found:
                 # Of several, one that was worked on.
-                best = next((one for one in found if not _same(one.source, cell["source"])), found[0])
+                best = next((one for one in found if not _same(one, cell)), found[0])
                 chosen[index] = best
                 taken.add(best.index)
                 if how:
@@ -206,7 +210,7 @@ def _match(given: list[Cell], own: list[_Own], notes: list[str]) -> dict[int, _O
         lambda index, one: kinds[index] is not None and kinds[index] == tagged.get(one.index),
         "it has its tag",
     )
-    take(lambda index, one: _same(one.source, given[index]["source"]))
+    take(lambda index, one: _same(one, given[index]))
     take(lambda index, one: bool(defined.get(index, set()) & written[one.index]), "it defines its names")
     return chosen
 
@@ -230,7 +234,8 @@ def _defined(source: str) -> set[str]:
 def _free(given: list[Cell], own: list[_Own], chosen: Mapping[int, _Own]) -> list[_Own]:
     """The cells that stand for none of the pack's, with the pack's cells that they stand between."""
     stands_for = {one.index: index for index, one in chosen.items()}
-    handed_out = {cell["source"].strip() for cell in given}  # a copy of such a cell says nothing
+    # A copy of such a cell says nothing.
+    handed_out = {_plain(cell["source"], cell["cell_type"] == "code") for cell in given}
     found: list[_Own] = []
     after, waiting = -1, list[_Own]()
     for one in own:
@@ -239,7 +244,7 @@ def _free(given: list[Cell], own: list[_Own], chosen: Mapping[int, _Own]) -> lis
             for other in waiting:
                 other.before = after
             waiting = []
-        elif one.source.strip() and one.source.strip() not in handed_out:
+        elif one.source.strip() and _plain(one.source, one.is_code) not in handed_out:
             one.after, one.before = after, len(given)
             found.append(one)
             waiting.append(one)
