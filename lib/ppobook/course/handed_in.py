@@ -33,8 +33,6 @@ _HIDDEN = ("participant", "participante", "teilnehmer", "teilnehmerin")
 _AGAIN = re.compile(r"(.+)-(\d{1,3})")
 _NOTEBOOKS = 100
 _TOTAL = 4 * LARGEST
-_ARCHIVES = frozenset((".zip", ".rar", ".7z", ".tar", ".gz", ".tgz", ".bz2", ".xz"))
-_UNPACK = "unpack it into a folder with the student's id, and collect that, or ask for the notebook alone"
 
 
 @dataclass
@@ -151,7 +149,7 @@ def read(
         source.files = [one for one in source.files if not any(one.parts[: len(c)] == c for c in inside)]
     elif path.suffix.lower() == ".zip" and not _of_file(path.stem, students, assignment):
         try:
-            source = archives.of_zip(path, course.timezone, archives.MOST_FILES_OF_A_CLASS)
+            source = archives.of_zip(path, course.timezone)
         except RefusedError as error:
             raise ValueError(f"source {path.name!r}: {error}") from None
     else:
@@ -247,22 +245,15 @@ def _take(file: File, made: HandedIn, course: Course) -> None:
     suffix = PurePosixPath(file.name).suffix.lower()
     if suffix == ".ipynb":
         _add(made, file)
-        return
-    if suffix != ".zip" and made.original is not None:
-        return
-    content = file.read()
-    made.original = file.name, content
-    if suffix == ".zip":
-        inner = archives.of_zip(content, course.timezone)
+    elif suffix == ".zip":
+        made.original = file.name, file.read()
+        inner = archives.of_zip(made.original[1], course.timezone)
         made.notes += [said for _, said in inner.notes]
         for one in inner.files:
-            inside = PurePosixPath(one.name).suffix.lower()
-            if inside == ".ipynb":
+            if one.name.lower().endswith(".ipynb"):
                 _add(made, one)
-            elif inside in _ARCHIVES:
-                made.notes.append(f"{file.name} has another archive in it, {one.name}: {_UNPACK}")
-    elif suffix in _ARCHIVES:
-        made.notes.append(f"{file.name} is no zip: {_UNPACK}")
+    elif made.original is None:
+        made.original = file.name, file.read()
 
 
 def _add(made: HandedIn, file: File) -> None:

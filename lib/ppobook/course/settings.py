@@ -269,9 +269,6 @@ def read(text: str, folder: Path) -> Course:
     lines: dict[tuple[Any, ...], int] = {}
     try:
         content = _plain(yaml.compose(text, Loader=yaml.BaseLoader), (), lines)
-    except yaml.MarkedYAMLError as error:
-        line = error.problem_mark.line + 1 if error.problem_mark else 1
-        raise ValueError(f"{FILE}, line {line}: it must be YAML; {error.problem}") from None
     except (yaml.YAMLError, RecursionError) as error:
         raise ValueError(f"{FILE}: it must be YAML; {' '.join(str(error).split())}") from None
     if not isinstance(content, dict):
