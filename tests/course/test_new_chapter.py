@@ -151,10 +151,3 @@ def test_a_new_chapter_is_assigned_handed_in_and_graded(
     assert "reward-to-go  100%  ada, eve\n1 found in 3 submissions" in capsys.readouterr().out
     assert "# My own." in (tmp_path / "similar.html").read_text(encoding="utf-8")
     assert course_command("solutions", name, "--course", folder) == 0
-
-
-def test_a_new_chapter_has_a_schedule(book: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert course_command("schedule", "--weeks", "1", "--chapters", "11") == 0
-    said = capsys.readouterr().out
-    assert "chapter 11, A made-up chapter" in said
-    assert "once-more" in said

@@ -96,7 +96,7 @@ def test_nobody_has_handed_in():
 
 
 def test_what_is_not_known_is_not_counted(tmp_path):
-    submission = replace(hand_in(tmp_path, "ada", text="It is min."), timed=False)
+    submission = replace(hand_in(tmp_path, "ada", text="It is min."), received=None)
     result = grade_one(json.dumps({"text": "It is min.", **WRONG}).encode(), "ada")
     record = Record("week-03", "ada", "ada", "ada", DUE.isoformat(), "", {}, "", result=result)
     parts = {"clipped-loss": PartScore(4, 0, None, "", False)}

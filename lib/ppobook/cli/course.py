@@ -25,6 +25,8 @@ COMMANDS = {
     "report": ("ppobook.cli.course_grading:report", "show which mistakes the class made"),
     "similar": ("ppobook.cli.assigning:similar", "list equal and nearly equal code answers"),
     "appeal": ("ppobook.cli.course_grading:appeal", "change the points of one part, with the reason"),
+    "export": ("ppobook.cli.student_data:export", "write all that is kept about a student into a zip"),
+    "erase": ("ppobook.cli.student_data:erase", "erase all that is kept about a student"),
     "slides": ("ppobook.cli.teach:slides", "slides of a chapter, as HTML or PDF"),
     "schedule": ("ppobook.cli.teach:schedule", "a plan of the term, with honest hours"),
 }
@@ -42,6 +44,7 @@ EXAMPLES = """\
   ppobook course grade week-03 --course ~/course
   ppobook course mark week-03 --course ~/course
   ppobook course grades week-03 --course ~/course
+  ppobook course export ada --course ~/course
   ppobook course slides 3 --out clipped.html
   ppobook course schedule --weeks 10"""
 

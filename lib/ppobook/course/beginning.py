@@ -53,9 +53,6 @@ ai_use: >-
   You may ask an AI to explain ideas and error messages. What you hand in is your own: you can explain every
   line of it without help.
 
-# The language of the headings on feedback pages: en, de, fr, es.
-feedback: {{language: en}}
-
 # What one submission may use while it is graded.
 grading: {{seconds: 20, cell_seconds: 60, notebook_seconds: 600, submission_seconds: 1800,
           memory_mb: 2048, disk_mb: 256, output_kb: 256, processes: 64}}
@@ -124,6 +121,9 @@ def begin(
         (folder / "exercises").mkdir(parents=True, exist_ok=True)
         if not (folder / roster.FILE).exists():
             roster.write(folder, ())
+        # In a repository, lines that two people added to a log are both kept.
+        atomic_write(folder / ".gitattributes", "*.jsonl merge=union\n")
+        atomic_write(folder / ".gitignore", ".*.lock\n.part-*\n")
         atomic_write(folder / FILE, text)
         (folder / FILE).chmod(0o600)
     return text

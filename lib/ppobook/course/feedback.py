@@ -123,7 +123,7 @@ class _Page:
         return self.words["of"].format(points=self.number(points), max=self.number(most))
 
     def html(self, name: str) -> str:
-        title = f"{self.words['feedback']}: {self.sheet.assignment}"
+        title = f"{self.words['feedback']}: {self.sheet.called}"
         body = "\n".join([*self.head(name), *self.exercises(), *self.errors()])
         style = Path(__file__).with_suffix(".css").read_text(encoding="utf-8")
         return (
@@ -141,13 +141,16 @@ class _Page:
     def head(self, name: str) -> Iterator[str]:
         words = self.words
         yield f'<header>\n<p class="course">{plain(self.setting.title)}</p>'
-        yield f"<h1>{plain(words['feedback'])}: {plain(self.sheet.assignment)}</h1>"
+        yield f"<h1>{plain(words['feedback'])}: {plain(self.sheet.called)}</h1>"
         yield f'<p class="student">{plain(name)} ({plain(self.score.student)})</p>'
         yield f'<p class="total">{self.of(self.score.final, self.score.max)}</p>'
         if self.score.waiting:
             yield f'<p class="note">{plain(words["unfinished"])}</p>'
         yield f'<p>{plain(self.late())}</p>\n<dl class="times">'
-        for word, time in (("received", self.submission.received), ("due", self.sheet.due)):
+        due = self.submission.due or self.sheet.due
+        for word, time in (("received", self.submission.received), ("due", due)):
+            if time is None:  # the platform did not say it
+                continue
             local = time.astimezone(self.setting.timezone)
             shown = f"{local:%Y-%m-%d %H:%M} ({self.setting.timezone.key})"
             yield f"<div><dt>{plain(words[word])}</dt><dd>{plain(shown)}</dd></div>"
@@ -159,6 +162,8 @@ class _Page:
 
     def late(self) -> str:
         days, share = self.submission.late_days, self.submission.share
+        if self.submission.late_unknown:
+            return self.words["late_unknown"]
         if not days:
             return self.words["in_time"]
         if share <= 0:

@@ -217,7 +217,7 @@ class Book:
         assignment: str,
         student: str,
         *,
-        received: datetime,
+        received: datetime | None,
         auto: Mapping[str, float | None],
         stale: Iterable[str] = (),
         share: float = 1.0,
@@ -227,7 +227,7 @@ class Book:
         Parameters
         ----------
         assignment, student : str
-        received : datetime
+        received : datetime or None
         auto : mapping from part to points
             None where a person has to mark.
         stale : iterable of str
@@ -237,7 +237,7 @@ class Book:
         """
         with self._change() as db:
             submission = self._submission(assignment, student, make=True)
-            submission.timestamp = _utc(received)
+            submission.timestamp = _utc(received) if received else None
             stale = set(stale)
             for grade in self._grades(db, submission).values():
                 if grade.cell.name in stale:

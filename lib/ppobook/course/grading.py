@@ -82,6 +82,8 @@ class Result:
     parts: dict[str, PartResult] = field(default_factory=dict)
     manual: dict[str, dict[str, Any]] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
+    missing: list[str] = field(default_factory=list)
+    unclear: list[str] = field(default_factory=list)
     errors: list[CellError] = field(default_factory=list)
     cpu: float = 0.0
     peak_mb: float = 0.0
@@ -150,6 +152,7 @@ def grade_submission(
         result.manual = {part.name: {"text": "", "max": part.points} for part in pack.manual}
         return result
     result.notes += rebuilt.notes
+    result.missing, result.unclear = rebuilt.missing, rebuilt.unclear
     result.manual = {
         part.name: {"text": rebuilt.texts.get(part.name, ""), "max": part.points} for part in pack.manual
     }

@@ -144,7 +144,7 @@ def report(
         )
         known = {s: graded[s] for s in answers.values()}
         mistakes += _mistakes(part.name, known, "In the book's numbers: " * (part.name in varied))
-    due = [(sheet.due - s.received).total_seconds() / 3600 for s in submissions if s.timed]
+    due = [(sheet.due - s.received).total_seconds() / 3600 for s in submissions if s.received]
     final = [scores[s].final for s in graded if not scores[s].waiting]
     looks: dict[str, list[str]] = {}
     for student in answers.values():
@@ -157,7 +157,7 @@ def report(
         students=students,
         mean=statistics.fmean(final) if final else None,
         max=sheet.max,
-        late=sum(len(s.students) for s in submissions if s.late_days),
+        late=sum(len(s.students) for s in submissions if s.late_days or s.late_unknown),
         hours=statistics.median(due) if due else None,
         seconds=statistics.median(cpu) if cpu else None,
         parts=tuple(parts),

@@ -190,7 +190,7 @@ def _enter(
     stale = set()
     for part in (part.name for part in job.sheet.parts if part.role == "manual"):
         # Where nothing was written, nobody has to read it.
-        auto[part] = None if record.text(part).strip() else 0.0
+        auto[part] = 0.0 if record.is_empty(part) else None
         if marked.get((record.student, part), "") not in ("", text_digest(record.text(part))):
             stale.add(part)
     if score is not None:
@@ -244,7 +244,7 @@ def _records(
             student=student,
             by=submission.by,
             submission=content,
-            received=submission.received.isoformat(),
+            received=submission.received.isoformat() if submission.received else "",
             pack=job.sheet.pack,
             checks=dict(job.checks),
             grader=job.grader,

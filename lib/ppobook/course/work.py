@@ -73,7 +73,7 @@ def sheet(course: Course, name: str) -> Sheet:
         SheetPart(one.name, one.role, one.points, one.exercise, one.title, one.question, one.rubric)
         for one in handout.parts
     )
-    return Sheet(name, Path(handout.file).stem, assignment.due, parts, handout.digest)
+    return Sheet(name, Path(handout.file).stem, assignment.due, parts, handout.digest, assignment.title)
 
 
 def job(course: Course, name: str) -> Job:
@@ -196,7 +196,7 @@ def setting(course: Course) -> Setting:
     for path in chapters:
         if number := re.match(r"\d+", path.stem):
             pages[int(number[0])] = f"chapters/{path.stem}.html"
-    return Setting(course.title, course.language, course.timezone, course.site, pages)
+    return Setting(course.title, timezone=course.timezone, site=course.site, pages=pages)
 
 
 def appeal(course: Course, student: str, name: str, part: str, points: float, reason: str) -> list[str]:
