@@ -15,11 +15,15 @@ COMMANDS = {
     "collect": ("ppobook.cli.assigning:collect", "keep what was handed in"),
     "extend": ("ppobook.cli.assigning:extend", "give a student more time"),
     "grade": ("ppobook.cli.course_grading:grade", "grade what counts, in a sandbox"),
+    "regrade": ("ppobook.cli.course_grading:regrade", "grade one part again, for all"),
     "mark": ("ppobook.cli.course_grading:mark", "open the page for the questions that a person marks"),
     "feedback": ("ppobook.cli.course_grading:feedback", "write a page for each student"),
     "grades": ("ppobook.cli.course_grading:grades", "write the grades as CSV"),
     "report": ("ppobook.cli.course_grading:report", "show which mistakes the class made"),
-    "appeal": ("ppobook.cli.course_grading:appeal", "change the points of one part, with the reason"),
+    "correct": (
+        "ppobook.cli.course_grading:correct",
+        "correct points of one student or of all, with the reason",
+    ),
     "slides": ("ppobook.cli.teach:slides", "slides of a chapter, in one HTML file"),
     "schedule": ("ppobook.cli.teach:schedule", "a plan of the term, with honest hours"),
 }

@@ -52,9 +52,6 @@ ai_use: >-
   You may ask an AI to explain ideas and error messages. What you hand in is your own: you can explain every
   line of it without help.
 
-# The language of the headings on feedback pages: en, de, fr, es.
-feedback: {{language: en}}
-
 # What one submission may use while it is graded.
 grading: {{seconds: 20, cell_seconds: 60, notebook_seconds: 600, submission_seconds: 1800,
           memory_mb: 2048, disk_mb: 256, output_kb: 256, processes: 64}}

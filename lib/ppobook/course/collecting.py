@@ -296,9 +296,8 @@ def counting(course: Course, name: str) -> list[Submission]:
         late = lateness.lateness(one.time, due, course.late)
         together = tuple(member for member in members if member in students)
         assert one.path is not None
-        timed = one.receipt["source"] != "canvas" or one.receipt["time_from"] == "given"
         share = round(late.share, 8)
-        result.append(Submission(together, one.student, one.path, one.time, late.days, share, timed))
+        result.append(Submission(together, one.student, one.path, one.time, late.days, share, due=due))
     return result
 
 

@@ -8,18 +8,20 @@ from __future__ import annotations
 import importlib
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
-from ppobook.course import looks, masters, own_checks, packs
+from ppobook.course import looks, masters, own_checks, packs, pictures
 from ppobook.course.processes import Grade
 from ppobook.course.sets import open_set
 from ppobook.course.settings import load
 
 
 @contextmanager
-def open_grader(folder: Path, name: str, *, sandboxed: bool = True) -> Iterator[Grade]:
+def open_grader(
+    folder: Path, name: str, *, part: str | None = None, sandboxed: bool = True
+) -> Iterator[Grade]:
     """Open the grader of an assignment's submissions here; the students' code runs in other processes.
 
     Parameters
@@ -28,6 +30,8 @@ def open_grader(folder: Path, name: str, *, sandboxed: bool = True) -> Iterator[
         The course's.
     name : str
         The assignment.
+    part : str, optional
+        Run and judge this part only.
     sandboxed : bool
         False runs students' code without a sandbox, see `ppobook.course.unprotected`.
     """
@@ -43,6 +47,8 @@ def open_grader(folder: Path, name: str, *, sandboxed: bool = True) -> Iterator[
     assert handout is not None
     forms = packs.forms(course, handout)
     pack = handout.pack({name: form.adapter for name, form in forms.items()})
+    if part is not None:
+        pack = replace(pack, tested=tuple(one for one in pack.tested if one.name == part))
     opened = Server() if sandboxed else Unprotected()
     found_set = open_set(handout.set, course.folder)
     # An instructor's own solutions are nowhere public.
@@ -60,6 +66,10 @@ def open_grader(folder: Path, name: str, *, sandboxed: bool = True) -> Iterator[
             for name, part in found["parts"].items():
                 if name in forms and part["kind"] != "right":
                     part["message"] = forms[name].message(part["message"])
+            for answer in found["manual"].values():
+                answer["text"] = pictures.renewed(answer["text"])
+            if found.get("unclear"):
+                found["unclear"] = [pictures.renewed(text) for text in found["unclear"]]
             found["looks"] = looks.looks(pack, content, code)
             return found
 

@@ -11,6 +11,8 @@ import hmac
 import json
 import secrets
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
@@ -127,8 +129,18 @@ class _Handler(BaseHTTPRequestHandler):
             return path
         return None
 
-    def _errors(self) -> _Errors:
-        return _Errors(self)
+    @contextmanager
+    def _errors(self) -> Iterator[None]:
+        """Answer with a sentence where something can't be done."""
+        try:
+            yield
+        except ValueError as error:
+            self._refuse(400, str(error))
+        except ConnectionError:
+            pass
+        except Exception as error:
+            print(f"marking: {type(error).__name__}: {error}", file=sys.stderr)
+            self._refuse(500, f"{type(error).__name__}: {error}")
 
     def _refuse(self, status: int, why: str) -> None:
         self.close_connection = True  # what was sent is not read
@@ -161,21 +173,3 @@ class _Handler(BaseHTTPRequestHandler):
 
     def log_message(self, *_: Any) -> None:
         """Requests are not logged: their addresses hold the token."""
-
-
-class _Errors:
-    """Answers with a sentence where something can't be done."""
-
-    def __init__(self, handler: _Handler) -> None:
-        self.handler = handler
-
-    def __enter__(self) -> None:
-        pass
-
-    def __exit__(self, kind: Any, error: BaseException | None, _: Any) -> bool:
-        if isinstance(error, ValueError):
-            self.handler._refuse(400, str(error))
-        elif isinstance(error, Exception) and not isinstance(error, ConnectionError):
-            print(f"marking: {type(error).__name__}: {error}", file=sys.stderr)
-            self.handler._refuse(500, f"{type(error).__name__}: {error}")
-        return isinstance(error, Exception)

@@ -15,6 +15,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from ppobook.course.pictures import inlined
 from ppobook.teaching.tags import Cell, Notebook, part
 
 __all__ = ["Rebuilt", "RunCell", "Unreadable", "rebuild", "sources"]
@@ -242,6 +243,8 @@ def _cells(submission: bytes, notes: list[str]) -> list[_Own]:
             source = "".join(line for line in source if isinstance(line, str))
         if not isinstance(source, str):
             source = ""
+        if cell.get("cell_type") == "markdown":
+            source = inlined(source, cell.get("attachments"))
         p = part(_plain(cell))
         kind = "code" if cell.get("cell_type") == "code" else "text"
         own_id = cell.get("id")

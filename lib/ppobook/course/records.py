@@ -25,7 +25,8 @@ FORMAT = 1
 class SheetPart:
     """One part that earns points: ``role`` is "test" or "manual".
 
-    ``question`` and ``rubric`` are Markdown, for manual parts.
+    ``question`` and ``rubric`` are Markdown, for manual parts. ``partial`` has for some mistakes of a tested
+    part, by name, the share of the points that is left.
     """
 
     name: str
@@ -35,17 +36,24 @@ class SheetPart:
     title: str = ""
     question: str = ""
     rubric: str = ""
+    partial: Mapping[str, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
 class Sheet:
-    """The parts of an assignment; ``pack`` is the digest of what was handed out."""
+    """The parts of an assignment; ``pack`` is the digest of what was handed out, ``title`` may be empty."""
 
     assignment: str
     notebook: str
     due: datetime
     parts: tuple[SheetPart, ...]
     pack: str = ""
+    title: str = ""
+
+    @property
+    def called(self) -> str:
+        """Its title, which the learning platform uses too, or its name."""
+        return self.title or self.assignment
 
     @property
     def max(self) -> float:
@@ -78,23 +86,26 @@ class Submission:
         Who handed it in.
     path : Path
         The notebook's file.
-    received : datetime
-        With its time zone.
+    received : datetime or None
+        With its time zone; None where the platform does not say it.
     late_days : int
         Days begun after the due date, extensions and grace considered.
     share : float
         The share of the points that still counts after these.
-    timed : bool
-        Whether it is known when it came, and not only whether in time.
+    late_unknown : bool
+        Whether the platform says that it is late and not how late. All points count until somebody decides.
+    due : datetime or None
+        When it was due, extensions considered.
     """
 
     students: tuple[str, ...]
     by: str
     path: Path
-    received: datetime
+    received: datetime | None
     late_days: int = 0
     share: float = 1.0
-    timed: bool = True
+    late_unknown: bool = False
+    due: datetime | None = None
 
 
 @dataclass(frozen=True)
@@ -143,9 +154,27 @@ class Record:
         """The parts that a person reads: text, max."""
         return self.result.get("manual", {})
 
+    @property
+    def missing(self) -> list[str]:
+        """The manual parts whose cell was deleted."""
+        return list(self.result.get("missing", ()))
+
+    @property
+    def unclear(self) -> list[str]:
+        """Texts of the student that may be answers to a manual part without one."""
+        return list(self.result.get("unclear", ()))
+
     def text(self, part: str) -> str:
         """A student's text for a manual part; empty if there is none."""
         return str(self.manual.get(part, {}).get("text") or "")
+
+    def to_read(self, part: str) -> str:
+        """The text that a person reads for a manual part: the answer, or else what may be it."""
+        return self.text(part) if self.text(part).strip() else "\n\n".join(self.unclear)
+
+    def is_empty(self, part: str) -> bool:
+        """Return whether nobody has to read a manual part: there is no text that may be its answer."""
+        return not self.text(part).strip() and not self.unclear
 
 
 def graded_file(folder: Path, assignment: str, student: str) -> Path:

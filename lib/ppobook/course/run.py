@@ -2,19 +2,17 @@
 
 The truth about grading is the records, `graded/ASSIGNMENT/STUDENT.json`, each written in one step. A record
 names what it depends on: the submission, the pack, the check of each part. One that still holds is not made
-again. The gradebook follows the records, and `settle` makes it follow after an interruption; so a process
-that is killed at any moment loses at most the submissions that it was grading.
+again, and scores are computed from the records; so a process that is killed at any moment loses at most the
+submissions that it was grading.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any
 
 from ppobook.course import trail
-from ppobook.course.gradebook import Book, Score
 from ppobook.course.processes import OpenGrader, graded
 from ppobook.course.records import (
     Job,
@@ -22,7 +20,6 @@ from ppobook.course.records import (
     Submission,
     digest,
     read_records,
-    text_digest,
     write_record,
 )
 from ppobook.run.progress import Progress
@@ -85,7 +82,7 @@ def grade(
     seconds: float = 3600.0,
     shown: bool | None = None,
 ) -> Summary:
-    """Grade what has to be graded, and bring the gradebook up to date.
+    """Grade what has to be graded.
 
     Parameters
     ----------
@@ -115,25 +112,23 @@ def grade(
     name = job.sheet.assignment
     (job.folder / "graded" / name).mkdir(parents=True, exist_ok=True)
     busy = f"{name} must be graded by one process at a time, got one that is grading it now"
-    with trail.locked(job.folder / "graded" / name / ".lock", busy), Book(job.folder) as book:
+    with trail.locked(job.folder / "graded" / name / ".lock", busy):
         for left in (job.folder / "graded" / name).glob(".*.part"):  # by a process that was killed
             left.unlink()
-        book.declare(job.sheet)
         todo, kept = due(job, submissions, part=part, again=again)
-        settle(job, book, submissions)
         failed: dict[str, str] = {}
         count = 0
         with Progress(len(todo), 0, name, "submission", shown) as progress:
             asked = [one for one, _ in todo]
             for submission, result, error in graded(asked, open_grader, processes, seconds):
                 try:
-                    _keep(job, book, submission, _records(job, submission, result, error, part))
+                    _keep(job, _records(job, submission, result, error, part))
                 except OSError:  # the disk is full, say, which is nothing of the submission's
                     raise
                 except Exception as wrong:
                     error = f"its result can't be written: {type(wrong).__name__}: {wrong}"[:500]
                     error = error.encode(errors="backslashreplace").decode()
-                    _keep(job, book, submission, _records(job, submission, {}, error, part))
+                    _keep(job, _records(job, submission, {}, error, part))
                 if error:
                     failed[submission.by] = error
                 count += 1
@@ -141,12 +136,10 @@ def grade(
     return Summary(count - len(failed), kept, failed)
 
 
-def _keep(job: Job, book: Book, submission: Submission, records: Iterator[Record]) -> None:
-    """Write records of one submission, and enter them in the book."""
+def _keep(job: Job, records: Iterator[Record]) -> None:
+    """Write the records of one submission."""
     for record in records:
         write_record(job.folder, record)
-        if not record.failed:
-            _enter(job, book, submission, record, marks(job.folder, record.assignment))
 
 
 def due(
@@ -161,72 +154,6 @@ def due(
         if why:
             todo.append((submission, why))
     return todo, len(submissions) - len(todo)
-
-
-def settle(job: Job, book: Book, submissions: Sequence[Submission]) -> None:
-    """Bring the gradebook to what the records say: points, late days, and marks of another text.
-
-    A student whose submission that counts is not graded yet stands in the book with what was graded last.
-    """
-    name = job.sheet.assignment
-    in_book, marked = book.scores(name), marks(job.folder, name)
-    for submission in submissions:
-        for student, record in read_records(job.folder, name, submission.students).items():
-            if not record.failed:
-                _enter(job, book, submission, record, marked, in_book.get(student))
-
-
-def _enter(
-    job: Job,
-    book: Book,
-    submission: Submission,
-    record: Record,
-    marked: Mapping[tuple[str, str], str],
-    score: Score | None = None,
-) -> None:
-    """Enter one record in the book, unless the score there says the same."""
-    tested = {part.name for part in job.sheet.parts} & set(record.parts)
-    auto: dict[str, float | None] = {name: float(record.parts[name]["points"]) for name in tested}
-    stale = set()
-    for part in (part.name for part in job.sheet.parts if part.role == "manual"):
-        # Where nothing was written, nobody has to read it.
-        auto[part] = None if record.text(part).strip() else 0.0
-        if marked.get((record.student, part), "") not in ("", text_digest(record.text(part))):
-            stale.add(part)
-    if score is not None:
-        same = (
-            score.received == submission.received
-            and all(name in score.parts and score.parts[name].auto == auto[name] for name in auto)
-            and all(score.parts[name].manual is None for name in stale)
-            and abs(score.penalty - score.points * (1 - submission.share)) < 1e-5
-        )
-        if same:
-            return
-    book.record(
-        record.assignment,
-        record.student,
-        received=submission.received,
-        auto=auto,
-        stale=stale,
-        share=submission.share,
-    )
-
-
-def marks(folder: Path, assignment: str) -> dict[tuple[str, str], str]:
-    """For each student and part that a person marked last: the digest of the text that was marked.
-
-    An appeal is about a student and not about a text, so a part with one is left out.
-    """
-    found: dict[tuple[str, str], str] = {}
-    for entry in trail.read(folder):
-        if entry.get("assignment") != assignment:
-            continue
-        key = (str(entry.get("student")), str(entry.get("part")))
-        if entry["what"] == "mark":
-            found[key] = str(entry.get("text"))
-        elif entry["what"] == "appeal":
-            found.pop(key, None)
-    return found
 
 
 def _records(
@@ -244,7 +171,7 @@ def _records(
             student=student,
             by=submission.by,
             submission=content,
-            received=submission.received.isoformat(),
+            received=submission.received.isoformat() if submission.received else "",
             pack=job.sheet.pack,
             checks=dict(job.checks),
             grader=job.grader,

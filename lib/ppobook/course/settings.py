@@ -19,7 +19,6 @@ from ppobook.course.reading import Value, listed, optional, parse
 from ppobook.run.spellings import did_you_mean
 
 FILE = "course.yml"
-LANGUAGES = ("en", "de", "fr", "es")
 # What a check may find that is neither right nor nothing, see `ppobook.teaching.checks.Verdict`.
 PARTIAL = ("so far", "property", "mistake")
 
@@ -37,7 +36,8 @@ _NAME = r"[a-z0-9]+(-[a-z0-9]+)*"
 class Assignment:
     """One assignment. No exercises mean all of its set; ``points`` has those that differ from the set's.
 
-    ``title`` is what the learning platform calls it, the name if empty.
+    ``title`` is what the learning platform calls it, the name if empty. ``partial`` has for some parts the
+    share of the points that a named mistake leaves.
     """
 
     name: str
@@ -47,6 +47,7 @@ class Assignment:
     points: Mapping[str, float] = field(default_factory=dict)
     total: float | None = None
     title: str = ""
+    partial: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -86,7 +87,6 @@ class Course:
     extensions: tuple[Extension, ...] = ()
     groups: Mapping[str, tuple[tuple[str, ...], ...]] = field(default_factory=dict)
     ai_use: str = ""
-    language: str = "en"
     grading: Limits = field(default_factory=Limits)
     partial: Mapping[str, float] = field(default_factory=dict)
     book: str = ""
@@ -150,7 +150,7 @@ def read(text: str, folder: Path) -> Course:
     """A course from the text of its course.yml."""
     known = ("title", "term", "timezone", "secret", "assignments", "late", "extensions", "groups", "ai_use")
     values = parse(text, FILE).mapping(
-        (*known, "feedback", "grading", "partial", "book", "site"), ("title", "term", "timezone", "secret")
+        (*known, "grading", "partial", "book", "site"), ("title", "term", "timezone", "secret")
     )
     zone = _zone(values["timezone"])
     term = values["term"].mapping(("begin", "end"), ("begin", "end"))
@@ -171,7 +171,6 @@ def read(text: str, folder: Path) -> Course:
         if any((e.student, e.assignment) == (extension.student, extension.assignment) for e in extensions):
             raise value.error(f"must be the only one of {extension.student} for {extension.assignment}")
         extensions.append(extension)
-    feedback = values["feedback"].mapping(("language",)) if "feedback" in values else {}
     return Course(
         folder=folder,
         title=values["title"].text(),
@@ -184,7 +183,6 @@ def read(text: str, folder: Path) -> Course:
         extensions=tuple(extensions),
         groups=_groups(values["groups"], names) if "groups" in values else {},
         ai_use=optional(values, "ai_use", Value.text, ""),
-        language=optional(feedback, "language", lambda value: value.choice(LANGUAGES), "en"),
         grading=_grading(values["grading"]) if "grading" in values else Limits(),
         partial=_partial(values["partial"]) if "partial" in values else {},
         book=optional(values, "book", lambda value: value.matching(_ADDRESS, _ADDRESS_FORM), ""),
@@ -209,7 +207,7 @@ def moment(value: Value, zone: ZoneInfo) -> datetime:
 
 
 def _assignment(value: Value, zone: ZoneInfo) -> Assignment:
-    known = ("name", "set", "exercises", "due", "points", "total", "title")
+    known = ("name", "set", "exercises", "due", "points", "total", "title", "partial")
     values = value.mapping(known, ("name", "set", "due"))
     exercises = [one.text("an exercise's label").removeprefix("ex-") for one in listed(values, "exercises")]
     for one, label in zip(listed(values, "exercises"), exercises, strict=True):
@@ -224,7 +222,12 @@ def _assignment(value: Value, zone: ZoneInfo) -> Assignment:
         points={name: number.number(high=1000) for name, number in points.items()},
         total=optional(values, "total", lambda one: one.number(high=100_000), None),
         title=optional(values, "title", Value.text, ""),
+        partial={part: _shares(one) for part, one in optional(values, "partial", Value.mapping, {}).items()},
     )
+
+
+def _shares(value: Value) -> dict[str, float]:
+    return {mistake: share.number(high=1) for mistake, share in value.mapping().items()}
 
 
 def _late(value: Value) -> Late:
