@@ -28,8 +28,8 @@ ROOT = Path(__file__).parents[2]
 GUIDE = ROOT / "reference" / "instructors.md"
 OWN = ROOT / "reference" / "instructors" / "own_exercises.md"
 COMMANDS = {
-    *("new", "check", "release", "roster", "collect", "grade", "mark"),
-    *("feedback", "grades", "report", "extend", "slides", "schedule", "appeal"),
+    *("new", "check", "release", "roster", "collect", "grade", "regrade", "mark"),
+    *("feedback", "grades", "report", "extend", "slides", "schedule", "correct"),
 }
 PROSE = "A sentence of my own. "
 

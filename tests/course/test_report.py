@@ -56,13 +56,6 @@ def test_in_the_terminal_without_names(found):
     assert "was deleted (mel)" in named
 
 
-def test_as_a_table(found):
-    rows = report.table(found)
-    assert {len(row) for row in rows} == {8}
-    assert rows[4][:6] == ["week-03", "clipped-loss", "mistake", "old_logp is not detached", "2", "0.667"]
-    assert report.table(found, names=True)[4][-1] == "bob mel"
-
-
 def test_nobody_has_handed_in():
     said = report.text(report.report(SHEET, [], {}, {}, students=5))
     assert said.startswith("week-03: 0 of 5 students graded, 0 late\n")

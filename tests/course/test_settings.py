@@ -25,7 +25,6 @@ extensions:
   - {{student: ada, assignment: week-03, until: 2027-03-05 23:59, reason: ill}}
 groups: {{week-03: [[ada, bob], [no, 007]]}}
 ai_use: Say what you asked.
-feedback: {{language: de}}
 grading: {{seconds: 30}}
 partial: {{so far: 0.5}}
 """
@@ -58,7 +57,6 @@ def test_all_that_a_course_says(tmp_path):
     assert course.group("week-04", "bob") == ("bob",)
     assert course.grading.seconds == 30
     assert course.grading.cell_seconds == 60
-    assert course.language == "de"
     assert course.partial == {"so far": 0.5}
     assert course.assignment("week-04") is second
     assert SECRET not in repr(course)
@@ -105,7 +103,6 @@ def test_little_is_needed(tmp_path):
         ("student: ada", "student: con", "must be a student's id"),
         ("[no, 007]", "[no, ada]", "must be in one group, got 'ada' twice"),
         ("groups: {week-03", "groups: {week-30", "there is no key 'week-30' in groups. Did you mean"),
-        ("language: de", "language: it", "feedback.language must be one of 'en', 'de', 'fr', 'es', got 'it'"),
         ("seconds: 30", "seconds: 0", "grading.seconds must be an integer of at least 1"),
         ("so far: 0.5", "so far: 1.5", r"partial.so far must be a number in \[0, 1\]"),
         (

@@ -322,19 +322,15 @@ def grades(
 
 
 @command
-def report(
-    names: Names = (), /, *, with_names: bool = False, csv: MaybeFile = None, course: Folder = "."
-) -> None:
+def report(names: Names = (), /, *, with_names: bool = False, course: Folder = ".") -> None:
     """Say which mistakes the class made, in which exercise, with numbers.
 
     Args:
         names: the assignments; all that were released if left out
         with_names: say who made each mistake
-        csv: write it as a table as well
         course: the course's folder
     """
-    from ppobook.course import grades, report, roster, settings, work
-    from ppobook.run.files import atomic_write
+    from ppobook.course import report, roster, settings, work
 
     opened = settings.load(course)
     count = len(roster.load(opened.folder))
@@ -344,9 +340,6 @@ def report(
         facts = (state.sheet, state.submissions, state.records, state.scores, count)
         found.append(report.report(*facts, work.varied(opened, name)))
     print("\n\n".join(report.text(one, names=with_names) for one in found))
-    if csv is not None:
-        rows = [row for one in found for row in report.table(one, names=with_names)[found.index(one) > 0 :]]
-        atomic_write(csv, grades.written(rows))
 
 
 @command

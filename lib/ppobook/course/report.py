@@ -209,20 +209,6 @@ def text(found: Report, *, names: bool = False) -> str:
     return "\n".join(line(one, 2000) for one in lines).rstrip()
 
 
-def table(found: Report, *, names: bool = False) -> list[list[str]]:
-    """The report as rows for a CSV file: one for each part, one for each mistake."""
-    rows = [["assignment", "part", "row", "what", "count", "share", "mean", "max", *(["students"] * names)]]
-    for part in found.parts:
-        row = [found.assignment, part.name, "part", "all points", str(part.solved), f"{part.full:.3f}"]
-        rows.append([*row, number(part.mean), number(part.max), *([""] * names)])
-    answered = {part.name: part.answered for part in found.parts}
-    for one in found.mistakes:
-        share = f"{len(one.students) / max(1, answered[one.part]):.3f}"
-        row = [found.assignment, one.part, one.kind, one.name, str(len(one.students)), share, "", ""]
-        rows.append([*row, *([" ".join(one.students)] * names)])
-    return rows
-
-
 def _what(mistake: Mistake) -> str:
     said = {"raised": "raised {}", "property": "fails: {}", "returned": "can't be read: {}"}
     return said.get(mistake.kind, "{}").format(mistake.name)
