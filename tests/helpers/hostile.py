@@ -247,12 +247,11 @@ def forging(body: str) -> str:
 
 # An answer that is written by hand.
 FORGING = """
-import struct
+import json
 from ppobook.course.worker import Worker
-def answer(call, node=None):
+def answer(node):
     side = next(thing for thing in gc.get_objects() if isinstance(thing, Worker))
-    text = __import__("json").dumps([["value", node, call, [], None], []]).encode()
-    side._connection.sendall(struct.pack("<QI", len(text), len(text)) + text)
+    side.send(b"=", json.dumps([node, [], None]).encode())
 """
 
 HALF = "raise ValueError(chr(0xD83D))"
@@ -315,7 +314,7 @@ for thing in gc.get_objects():
     if kind in ("PartResult", "Verdict", "Result", "TestedPart"):
         vars(thing).update(points=4.0, kind="right")
     if kind == "Worker":
-        thing.described = lambda writer, error: {"finding": ["stop", "right", "clipped-loss", []]}
+        thing.write_reply = lambda *a, **k: (b'[["dict", [["finding", ["stop", "right", "", []]]]], [], null]', {})
 """,
         fools=CHECK,
         verdicts=WRONG,
@@ -347,7 +346,7 @@ for thing in gc.get_objects():
     ),
     "range": Attack(function("return range(10**9)"), verdicts=RAISED),
     "one-hash": Attack(
-        FORGING + function("answer(None, ['frozenset', [k * (2**61 - 1) for k in range(1, 10**5)]])"),
+        FORGING + function("answer(['dict', [[k * (2**61 - 1), 0] for k in range(1, 10**5)]])"),
         verdicts=ENDED,
     ),
     "forks": Attack(

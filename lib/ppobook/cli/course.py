@@ -15,6 +15,7 @@ COMMANDS = {
     "collect": ("ppobook.cli.assigning:collect", "keep what was handed in"),
     "extend": ("ppobook.cli.assigning:extend", "give a student more time"),
     "grade": ("ppobook.cli.course_grading:grade", "grade what counts, in a sandbox"),
+    "regrade": ("ppobook.cli.course_grading:regrade", "grade one part of all submissions again"),
     "mark": ("ppobook.cli.course_grading:mark", "open the page for the questions that a person marks"),
     "feedback": ("ppobook.cli.course_grading:feedback", "write a page for each student"),
     "grades": ("ppobook.cli.course_grading:grades", "write the grades as CSV"),

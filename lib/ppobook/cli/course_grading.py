@@ -1,4 +1,4 @@
-"""`ppobook course grade`, `mark`, `feedback`, `grades`, `report` and `appeal`."""
+"""`ppobook course grade`, `regrade`, `mark`, `feedback`, `grades`, `report` and `appeal`."""
 
 from __future__ import annotations
 
@@ -19,7 +19,6 @@ if TYPE_CHECKING:
 
 Names = Annotated[tuple[str, ...], tyro.conf.arg(metavar="ASSIGNMENT …")]
 Part = Annotated[str, tyro.conf.arg(metavar="PART")]
-MaybePart = Annotated[str | None, tyro.conf.arg(metavar="PART")]
 Form = Annotated[str, tyro.conf.arg(metavar="FORM")]
 
 _TRUST = "--without-sandbox-i-trust-every-student"
@@ -34,7 +33,6 @@ def grade(
     name: Name,
     /,
     *,
-    part: MaybePart = None,
     again: bool = False,
     processes: int = 2,
     without_sandbox_i_trust_every_student: bool = False,
@@ -45,7 +43,6 @@ def grade(
 
     Args:
         name: the assignment
-        part: grade this part only, of all submissions
         again: grade also what is graded already
         processes: how many submissions are graded at a time
         without_sandbox_i_trust_every_student: for a system without bubblewrap: students' code runs as a
@@ -53,17 +50,58 @@ def grade(
         dry_run: say what would be graded and why, and grade nothing
         course: the course's folder
     """
-    from ppobook.course import collecting, graders, run, sandbox, settings, trail, work
-    from ppobook.course.gradebook import Book
+    from ppobook.course import settings
 
-    trusted = without_sandbox_i_trust_every_student
     validation.count("processes", processes)
     opened = settings.load(course)
-    job, counting = work.job(opened, name), collecting.counting(opened, name)
-    if part is not None:
-        job.sheet.part(part)
-    todo, kept = run.due(job, counting, part=part, again=again)
     _say_other_points(opened, name)
+    _grade(opened, name, None, again, processes, without_sandbox_i_trust_every_student, dry_run)
+
+
+@command
+def regrade(
+    part: Part,
+    /,
+    *,
+    processes: int = 2,
+    without_sandbox_i_trust_every_student: bool = False,
+    dry_run: bool = False,
+    course: Folder = ".",
+) -> None:
+    """Grade one part of all submissions again, such as after its check was mended; the rest stays.
+
+    Args:
+        part: the part, in whichever assignment it is
+        processes: how many submissions are graded at a time
+        without_sandbox_i_trust_every_student: as for `grade`
+        dry_run: say what would be graded, and grade nothing
+        course: the course's folder
+    """
+    from ppobook.course import settings, work
+    from ppobook.run.spellings import did_you_mean
+
+    validation.count("processes", processes)
+    opened = settings.load(course)
+    sheets = [work.sheet(opened, name) for name in work.released(opened, ())]
+    tested = {sheet.assignment: [p.name for p in sheet.parts if p.role == "test"] for sheet in sheets}
+    found = [name for name, parts in tested.items() if part in parts]
+    if not found:
+        every = [one for parts in tested.values() for one in parts]
+        raise ValueError(f"part must be one that a check judges, got {part!r}{did_you_mean(part, every)}")
+    for name in found:
+        _grade(opened, name, part, False, processes, without_sandbox_i_trust_every_student, dry_run)
+
+
+def _grade(
+    opened: Course, name: str, part: str | None, again: bool, processes: int, trusted: bool, dry_run: bool
+) -> None:
+    """Grade an assignment, or one part of it."""
+    from ppobook.course import collecting, graders, run, sandbox, trail, work
+    from ppobook.course.gradebook import Book
+    from ppobook.course.safe_text import line
+
+    job, counting = work.job(opened, name), collecting.counting(opened, name)
+    todo, kept = run.due(job, counting, part=part, again=again)
     if dry_run:
         for why, count in Counter(why for _, why in todo).most_common():
             print(f"{validation.counted(count, 'submission')} to grade: {why}")
@@ -76,37 +114,39 @@ def grade(
             f"grading must have a sandbox: {missing} Without one, {_RISK}; if you trust every student with "
             f"that, {_TRUST} grades all the same"
         )
-    if todo and not trusted and (seen := sandbox.seen(opened.folder)):
-        raise ValueError(f"{seen}; move it")
+    if todo and not trusted and (why := sandbox.readable(opened.folder)):
+        raise ValueError(f"{why}; move it")
     if trusted:
         better = "" if missing or not todo else "; there can be one here, so leave the option out"
         print(f"! no sandbox: {_RISK}{better}", file=sys.stderr)
     with Book(opened.folder) as book:
         work.enrol(opened, book)
-    if part is not None and todo:
-        trail.note(opened.folder, "regrade", assignment=name, part=part, submissions=len(todo))
     if todo:
         # Each process loads the library before the first line of progress.
         print(
             f"{validation.counted(len(todo), 'submission')} to grade; it takes a moment to begin", flush=True
         )
-    if trusted and todo:
-        facts = {"assignment": name, "submissions": len(todo), "sandbox": missing or "left out"}
-        trail.note(opened.folder, "graded without a sandbox", **facts)
-    from ppobook.course.safe_text import line
-
-    opener = partial(graders.open_grader, opened.folder, name, sandboxed=not trusted)
+        if part is not None:
+            trail.note(opened.folder, "regrade", assignment=name, part=part, submissions=len(todo))
+        if trusted:
+            facts = {"assignment": name, "submissions": len(todo), "sandbox": missing or "left out"}
+            trail.note(opened.folder, "graded without a sandbox", **facts)
+    opener = partial(graders.open_grader, opened.folder, name, only=part, sandboxed=not trusted)
     # The process that grades keeps the time itself; this is for one that an answer keeps busy.
     seconds = opened.grading.submission_seconds + 600
     found = run.grade(job, counting, opener, processes=processes, part=part, again=again, seconds=seconds)
+    for by, why in found.nothing.items():
+        print(line(f"! {by} has no points, because it could not be graded: {why}"))
     for by, why in found.failed.items():
         print(line(f"! {by}: {why}"))
     failed = f", {len(found.failed)} failed (grade again to retry)" if found.failed else ""
     print(f"{validation.counted(found.graded, 'submission')} graded, {found.kept} graded already{failed}")
+    if todo:
+        each = found.cpu / len(todo)
+        print(f"{found.cpu:.0f} CPU seconds, start-up included, {each:.1f} a submission")
     if not counting:
         print(f"nothing was handed in yet: ppobook course collect {name} SOURCE")
-    state = work.state(opened, name)
-    if waiting := _waiting(state):
+    if waiting := _waiting(work.state(opened, name)):
         print(f"{validation.counted(waiting, 'answer')} to mark: ppobook course mark {name}")
     if found.failed:
         raise SystemExit(1)

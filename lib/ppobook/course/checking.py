@@ -9,7 +9,6 @@ import shutil
 import sys
 import tomllib
 from collections.abc import Iterator
-from contextlib import ExitStack
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -23,7 +22,6 @@ from ppobook.validation import counted
 
 if TYPE_CHECKING:
     from ppobook.course.grading import PartResult
-    from ppobook.course.sandbox import Server
 
 # Free space that a course should have: for a class's submissions and the sandboxes of some.
 SPACE = 2 * 2**30
@@ -45,7 +43,6 @@ def check(
     *,
     now: datetime | None = None,
     book: Path | None = None,
-    server: Server | None = None,
 ) -> Iterator[Finding]:
     """Look at everything, and say what fails, what to know and what is well.
 
@@ -59,8 +56,6 @@ def check(
         The time that dates are compared with.
     book : path, optional
         The book's folder.
-    server : Server, optional
-        What makes the sandboxes in which own exercises are tried; made here if left out.
     """
     yield from _machine(course)
     yield from _dates(course, now or datetime.now(UTC))
@@ -75,7 +70,7 @@ def check(
         if open_set(assignment.set, course.folder, book).own:
             own.append(handout)
     if own and sandbox.available() is None:
-        yield from _own(course, own, book, server)
+        yield from _own(course, own, book)
     if not course.assignments:
         yield Finding("fails", "assignments must be at least one, got none")
     if not course.book:
@@ -101,7 +96,7 @@ def _machine(course: Course) -> Iterator[Finding]:
         yield Finding("fails", f"grading needs a sandbox: {why}")
     else:
         yield Finding("ok", "bubblewrap works, so submissions can be graded without a network and apart")
-    if why := sandbox.seen(course.folder):
+    if why := sandbox.readable(course.folder):
         yield Finding("fails", f"{why}; move it")
     if os.name == "posix" and course.folder.stat().st_mode & 0o077:
         yield Finding(
@@ -213,35 +208,26 @@ def _assignment(
         )
 
 
-def _own(
-    course: Course, handouts: list[Handout], book: Path | None, server: Server | None
-) -> Iterator[Finding]:
-    """Check that the checks of own exercises accept their references and reject blank answers."""
-    from ppobook.course.sandbox import NoSandbox, Server
-
-    with ExitStack() as stack:
-        server = server or stack.enter_context(Server())
-        for handout in handouts:
-            found = open_set(handout.set, course.folder, book)
-            tested = [one.name for one in handout.parts if one.role == "test"]
-            try:
-                wrong = list(_tried(course, handout, found, server, book)) if tested else []
-            except NoSandbox as error:
-                wrong = [Finding("fails", f"{handout.assignment}: its checks can't be tried: {error}")]
-            yield from wrong
-            if tested and not wrong:
-                said = f"{counted(len(tested), 'check')} tried; the solutions of {found.path.name} are right"
-                yield Finding("ok", f"{handout.assignment}: {said}")
+def _own(course: Course, handouts: list[Handout], book: Path | None) -> Iterator[Finding]:
+    """Check that the checks of own exercises accept their references, reject blank answers, and name mistakes apart."""
+    for handout in handouts:
+        found = open_set(handout.set, course.folder, book)
+        tested = [one.name for one in handout.parts if one.role == "test"]
+        try:
+            wrong = list(_tried(course, handout, found, book)) if tested else []
+        except sandbox.NoSandbox as error:
+            wrong = [Finding("fails", f"{handout.assignment}: its checks can't be tried: {error}")]
+        yield from wrong
+        if tested and not wrong:
+            said = f"{counted(len(tested), 'check')} tried; the solutions of {found.path.name} are right"
+            yield Finding("ok", f"{handout.assignment}: {said}")
 
 
-def _tried(
-    course: Course, handout: Handout, found: ExerciseSet, server: Server, book: Path | None
-) -> Iterator[Finding]:
+def _tried(course: Course, handout: Handout, found: ExerciseSet, book: Path | None) -> Iterator[Finding]:
     """Return the problems found when the reference is handed in, and when nothing is."""
     from ppobook.course.grading import grade_submission, part_seeds
 
-    forms = packs.forms(course, handout, book)
-    pack = handout.pack({name: form.adapter for name, form in forms.items()})
+    forms, pack = packs.forms(course, handout, book), handout.pack()
     given = masters.solutions(found.notebook)
     answers = {
         p.name: forms[p.name].reference(given[p.name].source, forms) if p.name in forms else given[p.name]
@@ -249,11 +235,12 @@ def _tried(
         if p.role == "solution"
     }
     reference = json.dumps(masters.fill(handout.notebook, answers)).encode()
+    alike: dict[tuple[str, str], None] = {}
 
     def graded(content: bytes, who: str) -> dict[str, PartResult]:
         seed = part_seeds(course.secret, who, content)
-        with own_checks.known(found):
-            return grade_submission(pack, content, server=server, seed=seed, limits=course.grading).parts
+        with own_checks.known(found) as own, own_checks.comparing(own, alike):
+            return grade_submission(pack, content, seed=seed, limits=course.grading).parts
 
     refused: dict[str, str] = {}
     for number in range(TRIED):
@@ -265,6 +252,12 @@ def _tried(
             "fails",
             f"{handout.assignment}: the check of {name} must accept the solution in exercises/"
             f"{found.path.name}, and said: {said}",
+        )
+    for one, other in alike:
+        yield Finding(
+            "fails",
+            f"{handout.assignment}: mistakes must have different outputs in the checks of exercises/"
+            f"{found.path.name}, got the same for {one!r} and {other!r}",
         )
     for name, one in graded(json.dumps(handout.notebook).encode(), "nobody").items():
         if one.kind == "right":

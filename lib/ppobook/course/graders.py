@@ -5,7 +5,6 @@ It imports what grades and nothing of the gradebook, whose packages take seconds
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict
@@ -19,7 +18,9 @@ from ppobook.course.settings import load
 
 
 @contextmanager
-def open_grader(folder: Path, name: str, *, sandboxed: bool = True) -> Iterator[Grade]:
+def open_grader(
+    folder: Path, name: str, *, only: str | None = None, sandboxed: bool = True
+) -> Iterator[Grade]:
     """Open the grader of an assignment's submissions here; the students' code runs in other processes.
 
     Parameters
@@ -28,38 +29,32 @@ def open_grader(folder: Path, name: str, *, sandboxed: bool = True) -> Iterator[
         The course's.
     name : str
         The assignment.
+    only : str, optional
+        The one part that is judged.
     sandboxed : bool
-        False runs students' code without a sandbox, see `ppobook.course.unprotected`.
+        False runs students' code without a sandbox.
     """
-    from ppobook.course.grading import grade_submission, part_seeds
-    from ppobook.course.sandbox import Server
-    from ppobook.course.unprotected import Unprotected
-
-    # With sympy; the first gradient would import it, in the time of the first student's check.
-    importlib.import_module("torch.fx.experimental.symbolic_shapes")
+    from ppobook.course.grading import grade_submission, part_seeds, ungraded
 
     course = load(folder)
     handout = packs.released(course, name)
     assert handout is not None
-    forms = packs.forms(course, handout)
-    pack = handout.pack({name: form.adapter for name, form in forms.items()})
-    opened = Server() if sandboxed else Unprotected()
+    forms, pack = packs.forms(course, handout), handout.pack()
     found_set = open_set(handout.set, course.folder)
     # An instructor's own solutions are nowhere public.
     public = {} if found_set.own else masters.solutions(found_set.notebook)
     code = {part.name: public[part.name].source for part in pack.tested if part.name in public}
-    with own_checks.known(found_set), opened as server:
+    options: dict[str, Any] = {"limits": course.grading, "partial": course.partial, "only": only}
+    with own_checks.known(found_set):
 
-        def grade(content: bytes, by: str) -> Mapping[str, Any]:
+        def grade(content: bytes, by: str, reason: str) -> Mapping[str, Any]:
+            if reason:
+                return asdict(ungraded(pack, "ended", f"It could not be graded: {reason}.", content))
             seed = part_seeds(course.secret, by, content)
-            found = asdict(
-                grade_submission(
-                    pack, content, server=server, seed=seed, limits=course.grading, partial=course.partial
-                )
-            )
-            for name, part in found["parts"].items():
-                if name in forms and part["kind"] != "right":
-                    part["message"] = forms[name].message(part["message"])
+            found = asdict(grade_submission(pack, content, seed=seed, sandboxed=sandboxed, **options))
+            for part, one in found["parts"].items():
+                if part in forms and one["kind"] != "right":
+                    one["message"] = forms[part].message(one["message"])
             found["looks"] = looks.looks(pack, content, code)
             return found
 
