@@ -105,4 +105,4 @@ def test_what_is_not_known_is_not_counted(tmp_path):
     found = report.report(SHEET, [submission], {"ada": record}, scores, 1, varied={"clipped-loss"})
     assert (found.hours, found.mean, found.unsolved) == (None, None, ("clipped-loss",))
     assert "mean" not in report.text(found).splitlines()[0]
-    assert found.mistakes[0].think.startswith("In the book's form: The old policy")
+    assert found.mistakes[0].think.startswith("In the book's numbers: The old policy")

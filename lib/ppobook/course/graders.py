@@ -6,14 +6,13 @@ It imports what grades and nothing of the gradebook, whose packages take seconds
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from ppobook.course import looks, masters, own_checks, packs
+from ppobook.course import looks, masters, own_checks, packs, sets
 from ppobook.course.processes import Grade
-from ppobook.course.sets import open_set
 from ppobook.course.settings import load
 
 
@@ -37,15 +36,18 @@ def open_grader(
     from ppobook.course.grading import grade_submission, part_seeds, ungraded
 
     course = load(folder)
-    handout = packs.released(course, name)
-    assert handout is not None
-    forms, pack = packs.forms(course, handout), handout.pack()
-    found_set = open_set(handout.set, course.folder)
+    pack = packs.released(course, name)
+    assert pack is not None
+    forms = packs.drawn(course, pack)
+    exercise_sets = sets.open_all(pack.set, course.folder)
     # An instructor's own solutions are nowhere public.
-    public = {} if found_set.own else masters.solutions(found_set.notebook)
-    code = {part.name: public[part.name].source for part in pack.tested if part.name in public}
+    public = [masters.solutions(one.notebook) for one in exercise_sets if not one.own]
+    model = {part.name: one[part.name].source for part in pack.tested for one in public if part.name in one}
+    handed_out = [pack.notebook, *packs.earlier(course, name)]
     options: dict[str, Any] = {"limits": course.grading, "partial": course.partial, "only": only}
-    with own_checks.known(found_set):
+    with ExitStack() as stack:
+        for one in exercise_sets:
+            stack.enter_context(own_checks.known(one))
 
         def grade(content: bytes, by: str, reason: str) -> Mapping[str, Any]:
             if reason:
@@ -55,7 +57,7 @@ def open_grader(
             for part, one in found["parts"].items():
                 if part in forms and one["kind"] != "right":
                     one["message"] = forms[part].message(one["message"])
-            found["looks"] = looks.looks(pack, content, code)
+            found["looks"] = looks.looks(pack, content, model, handed_out)
             return found
 
         yield grade

@@ -24,7 +24,7 @@ from ppobook.teaching.checks import Verdict
 from .calls import MESSAGE, NAME, Grader
 from .limits import Ended
 from .needed import needed
-from .pack import Pack, TestedPart
+from .pack import Pack, PackPart
 from .rebuild import Rebuilt, RunCell, Unreadable, rebuild, whole
 from .sandbox import Limits, Sandbox
 
@@ -177,7 +177,7 @@ class _Run:
 
     def __init__(
         self,
-        tested: list[TestedPart],
+        tested: list[PackPart],
         rebuilt: Rebuilt,
         seed: Callable[[str], int],
         limits: Limits,
@@ -222,7 +222,7 @@ class _Run:
                 return False
         return all(self._judge(grader, part, last=True) for name in self.tested if (part := self._open(name)))
 
-    def _open(self, name: str) -> TestedPart | None:
+    def _open(self, name: str) -> PackPart | None:
         return None if name in self.result.parts else self.tested.get(name)
 
     def _cell(self, grader: Grader, index: int, cell: RunCell) -> bool:
@@ -251,12 +251,12 @@ class _Run:
             self.failed.add(index)
             self.result.errors.append(CellError(cell.place, whole(kind.removeprefix("_")), whole(message)))
 
-    def _judge(self, grader: Grader, part: TestedPart, *, last: bool) -> bool:
+    def _judge(self, grader: Grader, part: PackPart, *, last: bool) -> bool:
         """Grade a part; whether the process lives."""
         began = time.monotonic()
         if began >= self.until:
             return False
-        seconds = checks.seconds_of(part.judged_by, self.limits.seconds)
+        seconds = checks.seconds_of(part.name, self.limits.seconds)
         grader.sandbox.deadline = min(began + seconds, self.until)
         try:
             try:
@@ -271,15 +271,16 @@ class _Run:
             self._put(part, Verdict(kind, name, f"✗ Not right: {name}."), time.monotonic() - began)
         return grader.ended is None
 
-    def _verdict(self, part: TestedPart, answer: Any) -> Verdict:
+    def _verdict(self, part: PackPart, answer: Any) -> Verdict:
         try:
-            return checks.run(part.judged_by, answer, self.seed(part.name))
+            return checks.run(part.name, answer, self.seed(part.name))
         except Exception as error:
             words = f"the check cannot read what came back ({type(error).__name__}: {error})"
             return Verdict("returned", words, f"✗ Not right: {words}.")
 
-    def _put(self, part: TestedPart, verdict: Verdict, seconds: float) -> None:
-        share = 1.0 if verdict.right else float(self.partial.get(verdict.kind, 0.0))
+    def _put(self, part: PackPart, verdict: Verdict, seconds: float) -> None:
+        known = part.partial if verdict.kind == "mistake" else {}
+        share = 1.0 if verdict.right else float(known.get(verdict.name, self.partial.get(verdict.kind, 0.0)))
         self.result.parts[part.name] = PartResult(
             part.points * share,
             part.points,
@@ -290,7 +291,7 @@ class _Run:
         )
 
 
-def _missing(part: TestedPart, error: Exception) -> Verdict:
+def _missing(part: PackPart, error: Exception) -> Verdict:
     what = f"{type(error).__name__}: {error}"
     hint = "Was its cell deleted, or does it stop with an error?"
     words = f"✗ There is no {part.expression} to check.\n  {what}\n  {hint}"

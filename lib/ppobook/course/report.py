@@ -143,7 +143,7 @@ def report(
             )
         )
         known = {s: graded[s] for s in answers.values()}
-        mistakes += _mistakes(part.name, known, "In the book's form: " * (part.name in varied))
+        mistakes += _mistakes(part.name, known, "In the book's numbers: " * (part.name in varied))
     due = [(sheet.due - s.received).total_seconds() / 3600 for s in submissions if s.timed]
     final = [scores[s].final for s in graded if not scores[s].waiting]
     looks: dict[str, list[str]] = {}
