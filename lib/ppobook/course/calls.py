@@ -32,7 +32,7 @@ from ppobook.teaching.checks import Mistake, Stop
 from .channel import Graphs, Request, Side, attach, base_of, raised_as
 from .limits import Ended
 from .sandbox import Sandbox
-from .serialization import Malformed, Reader, differentiable, opaque, pack, sent_tensor
+from .serialization import Malformed, Reader, differentiable, opaque, pack, sent_generator, sent_tensor
 
 __all__ = ["Grader", "StudentFunction"]
 
@@ -187,7 +187,7 @@ class Grader(Side):
             found = type(found).__name__, base_of(found), str(found)[:5000], number
         file = io.BytesIO()
         pickler = _Pickler(file, self, graphs={})
-        pickler.dump((found, self.random_changed()))
+        pickler.dump((found, self.random_changed(), request.objects))
         return file.getvalue(), pickler.graphs or {}
 
     # --- reading JSON
@@ -195,9 +195,11 @@ class Grader(Side):
     def read_request(self, data: bytes) -> Request:
         reader = _Reader(self, {n: value for n, value in self.shared.values()})
         verb, args, kwargs, context = (reader.value(node) for node in json.loads(data))
-        leaves = {n: t for n, t in reader.known.items() if n < 0 and isinstance(t, torch.Tensor)}
-        inputs = {n: getattr(t, "leaf", t) for n, t in leaves.items() if t.requires_grad}
-        return Request(verb, args, kwargs, context, inputs)
+        own = {n: value for n, value in reader.known.items() if n < 0}
+        leaves = {n: getattr(t, "leaf", t) for n, t in own.items() if isinstance(t, torch.Tensor)}
+        inputs = {n: leaf for n, leaf in leaves.items() if leaf.requires_grad}
+        generators = {n: v for n, v in own.items() if isinstance(v, np.random.Generator | torch.Generator)}
+        return Request(verb, args, kwargs, context, inputs, generators)
 
     def read_reply(self, data: bytes, sent: dict[int, Any], graphs: Graphs, *, raised: bool) -> Any:
         payload, changes, chance = json.loads(data)
@@ -294,6 +296,8 @@ class _Pickler(pickle.Pickler):
         )
 
     def reducer_override(self, value: Any) -> Any:
+        if isinstance(value, np.random.Generator):
+            return sent_generator, (value.bit_generator.state,)
         if not isinstance(value, torch.Tensor):
             return NotImplemented
         graph = value.requires_grad and not value.is_leaf

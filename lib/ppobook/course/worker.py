@@ -23,6 +23,7 @@ from IPython.core.interactiveshell import InteractiveShell
 from torch import nn
 from traitlets.config import Config
 
+import ppobook.envs  # its environments can be made by their ids
 from ppobook.teaching import checks
 
 from .channel import READY, Graphs, Request, Side, attach, base_of, raised_as
@@ -168,8 +169,13 @@ class Worker(Side):
         return Request(verb, args, kwargs, context, inputs, objects, before)
 
     def read_reply(self, data: bytes, sent: dict[int, Any], graphs: Graphs, *, raised: bool) -> Any:
-        found, chance = _Unpickler(self, data, graphs).load()
+        found, chance, generators = _Unpickler(self, data, graphs).load()
         self.set_random(chance)
+        for number, moved in generators.items():
+            if isinstance(moved, torch.Generator):
+                sent[number].set_state(moved.get_state())
+            else:
+                sent[number].bit_generator.state = moved.bit_generator.state
         if raised:
             name, base, message, number = found
             return raised_as(name, getattr(builtins, base, Exception), message, lent_number=number)
