@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import threading
 import urllib.request
 from datetime import datetime
@@ -29,7 +30,7 @@ def notebook_of(one: HandsIn, answers: Answers) -> dict[str, Any]:
     for part, source in one.answers.items():
         text = answers.turned(part, source) if part in MISTAKES and "def" in source else source
         if part in one.again:
-            name = answers.forms[part].declaration.function
+            name = re.findall(r"^def (\w+)", text, re.M)[-1]
             text += f"\n\nfirst_{name} = {name}\n\ndef {name}():\n    first = first_{name}()\n"
             text += f"    return {one.again[part]}\n"
         written[part] = one.change(text)

@@ -191,21 +191,6 @@ def test_a_submission_has_a_time_for_all_of_it(grade):
     assert result.notes == ["The submission as a whole took longer than it may; the rest was not run."]
 
 
-def test_an_adapter_turns_the_function_into_the_checks_form(grade):
-    turned = RIGHT["clipped-loss"].replace(
-        "(logp, old_logp, advantages, eps)", "(eps, advantages, old_logp, logp)", 1
-    )
-    parts = [
-        part
-        if part.name != "clipped-loss"
-        else type(part)(part.name, part.points, part.expression, adapter=lambda f: lambda *a: f(*reversed(a)))
-        for part in PACK.tested
-    ]
-    pack = Pack(PACK.assignment, PACK.notebook, tuple(parts), PACK.manual)
-    assert kinds(grade({"clipped-loss": turned}, pack=pack)) == ALL_RIGHT
-    assert grade(pack=pack).parts["clipped-loss"].kind != "right"
-
-
 # --- what ends, and what stays; see test_hostile.py for what is meant to do harm
 
 

@@ -1,13 +1,22 @@
-"""Notes for an instructor: what looks copied or reaches for the checks, and what does not."""
+"""Notes for an instructor and similar answers: what was seen in a student's own cells, and nobody honest in it."""
 
+import ast
+import copy
 import json
+import re
+import subprocess
 
 import pytest
+from small_course import write_course
+from tiny_book import replace
 
-from ppobook.course import masters
+from ppobook.cli import main
+from ppobook.course import masters, packs, sets
 from ppobook.course.looks import looks
 from ppobook.course.pack import Pack
 from ppobook.course.safe_text import line, plain
+from ppobook.course.similar import similar
+from ppobook.course.sources import plain as plainly
 
 PUBLIC = """def double(x, weights):
     \"\"\"Twice x.\"\"\"
@@ -46,22 +55,17 @@ PACK = Pack.of("week", notebook())
     [
         (OWN, (), ""),
         (None, (), ""),
-        ("def double(", (), ""),
-        (OWN, ("from ppobook.teaching import check\nprint(book_double(1))",), ""),
-        (PUBLIC, (), "looks like the public solution of double"),
-        (PUBLIC.replace("entry", "a").replace("total", "b"), (), "looks like the public solution of double"),
-        (
-            "def double(weights, x):\n"
-            + "".join(f"    {one}\n" for one in PUBLIC.splitlines())
-            + "    return double",
-            (),
-            "looks like the public solution of double",
-        ),
-        ("def double(x, weights):\n    return book_double(x, weights)", (), "calls `book_double`"),
-        ("def double(x, weights):\n    return _loss(x, weights)", (), "uses `_loss`"),
-        (OWN, ("f = book_double._form",), "looks at the form of a private variant (`_form`)"),
+        (OWN, ("from ppobook.teaching import style\nprint(double([1], [1]))",), ""),
+        (OWN, ("import torch\nf = torch.compile(double).eval()",), ""),
+        (f"%precision 4\n{OWN}", ("!ls\nprint?",), ""),
+        ("def double(", (), "is no Python that can be read"),
+        (f"x = {'-' * 3000}1\n{OWN}", (), "is no Python that can be read"),
+        (PUBLIC, (), "has the 4 lines of the book's solution"),
+        (f"%precision 4\n# mine\n{PUBLIC}".replace("    ", "  "), (), "has the 4 lines of the book's solution"),
+        ("def double(x, weights):\n    return _loss(x, weights)", (), "uses `_loss` of the book's library"),
+        (OWN, ("exec('y = 1')",), "uses `exec`"),
+        (OWN, ("import base64\nbase64.b64decode('eA==')",), "decodes something (`b64decode`)"),
         (OWN, ("import ppobook.teaching.checks as L",), "imports `ppobook.teaching.checks`"),
-        (OWN, ("from ppobook.course import variants",), "imports `ppobook.course`"),
     ],
 )
 def test_looks(solution, more, said):
@@ -72,6 +76,100 @@ def test_looks(solution, more, said):
 
 def test_a_file_that_is_no_notebook_has_no_looks():
     assert looks(PACK, b"no", {}) == []
+
+
+# --- a class of honest students -----------------------------------------------------------------------------
+
+HONEST = {
+    "clip-table-up": "def table_up():\n    return {r: (r, min(r, 1.2), 1, 1, r > 1.2) for r in (0.5, 1.5)}",
+    "clipped-loss": """def clipped_loss(logp, old_logp, advantages, eps):
+    '''My loss.'''
+    r = (logp - old_logp.detach()).exp()
+    a = advantages.detach( )
+    bound = {True: 1 + eps}
+    return -torch.min(r * a, r.clip(1-eps, bound[True]) * a).mean()""",
+}
+
+
+def black(source):
+    """Format a cell as Black does; one with a magic stays."""
+    done = subprocess.run(["ruff", "format", "-"], input=source, capture_output=True, text=True, check=False)
+    return done.stdout or source
+
+
+FORMATS = {
+    "as written": lambda source: source,
+    "Black": black,
+    "line ends": lambda source: source.replace("\n", "\r\n"),
+    "spaces": lambda source: re.sub(r"$", "  ", source, flags=re.M) + "\n\n",
+}
+
+
+@pytest.mark.parametrize("way", FORMATS)
+def test_formatting_gives_no_note(tmp_path, way):
+    labels = "clip-table-up, clipped-loss, hunt-division, hunt-stale"
+    course = write_course(tmp_path, ("set: 90_doubling", f"set: 03_the_clipped_surrogate, exercises: [{labels}]"))
+    pack = packs.make(course, course.assignments[0])
+    public = masters.solutions(sets.open_set("03_the_clipped_surrogate").notebook)
+    # Whoever mends a Hunt's function changes a line of it, and has the book's.
+    answers = {**HONEST, "hunt-division": public["hunt-division"].source}
+    handed_in = masters.fill(pack.notebook, answers)
+    changed = 0
+    for cell in handed_in["cells"]:
+        if cell["cell_type"] == "code":
+            before, cell["source"] = cell["source"], FORMATS[way](cell["source"])
+            changed += cell["source"] != before
+    assert changed > 10 or way == "as written"
+    model = {one.name: public[one.name].source for one in pack.tested}
+    assert looks(pack, json.dumps(handed_in).encode(), model) == []
+
+
+def test_a_dropped_exercise_and_one_of_the_earlier_pack_give_no_note(tmp_path):
+    course = write_course(tmp_path)
+    own = tmp_path / "exercises" / "90_doubling.md"
+    replace(own, ':::{exercise} Why', '```{code-cell} ipython3\nexec("y = 1")\n```\n\n:::{exercise} Why')
+    before = packs.release(course, "week-01").pack
+    handed_in = json.dumps(masters.fill(before.notebook, {"double": OWN})).encode()
+    replace(own, '```{code-cell} ipython3\nexec("y = 1")\n```\n\n', "")
+    now = packs.release(course, "week-01", replace=True).pack
+    assert looks(now, handed_in, {}) != []  # without what was handed out before
+    assert looks(now, handed_in, {}, [now.notebook, *packs.earlier(course, "week-01")]) == []
+
+
+def test_a_source_is_the_same_however_it_is_written():
+    source = "def f(x):\n    '''Doc.'''\n    return [x, 'a']  # why"
+    assert plainly(source) == plainly('def f(x):\r\n  """Doc,\n  longer."""\r\n  return [\r\n    x, "a",\r\n  ]')
+    assert plainly(source) != plainly(source.replace("'a'", "'b'"))
+    assert plainly("# A heading", code=False) != plainly("# Another", code=False)
+    assert ast.dump(ast.parse("")) == plainly("%matplotlib inline")
+
+
+# --- similar answers ----------------------------------------------------------------------------------------
+
+LONG = PUBLIC.replace("    return", "    for k in range(3):\n        total -= weights[k] ** 2 / (1 + x[k])\n    return")
+
+
+def test_equal_and_nearly_equal_answers_are_listed_and_no_others():
+    renamed = LONG.replace("total", "s").replace("entry", "e").replace("    ", "  ") + "# my own\n"
+    nearly = LONG.replace("range(3)", "range(4)")
+    other = LONG.replace("for k in range(3):\n        total -= weights[k]", "for w in weights:\n        total *= w")
+    handed_in = {"ada": LONG, "bob": renamed, "eve": nearly, "mel": OWN, "zoe": other, "ann": None, "tom": None}
+    content = {who: json.dumps(notebook(source)).encode() for who, source in handed_in.items()}
+    found = similar(PACK, content | {"kim": b"no notebook"})
+    assert [(one.students, one.part) for one in found if one.share == 1] == [(("ada", "bob"), "double")]
+    assert {one.students for one in found} == {("ada", "bob"), ("ada", "eve"), ("bob", "eve")}
+
+
+def test_what_was_handed_out_is_not_what_answers_have_in_common():
+    given = notebook()
+    given["cells"].insert(1, copy.deepcopy(given["cells"][0]) | {"id": "given", "source": LONG})
+    pack = Pack.of("week", given)
+    mended = LONG.replace("range(3)", "range(4)")
+    content = {}
+    for who in ("ada", "bob"):
+        cells = masters.fill(given, {"double": mended})
+        content[who] = json.dumps(cells).encode()
+    assert similar(pack, content) == []
 
 
 def test_what_a_terminal_and_a_page_show_stays_one_line_and_is_not_turned():

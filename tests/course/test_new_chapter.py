@@ -63,8 +63,9 @@ check("reward-to-go", reward_to_go)
 ```
 """
 VARIANTS = """\
-[reward-to-go]
-choices = [[{ gamma = "complement", say = "`gamma` is 1 − γ, what is lost at each step." }]]
+[[reward-to-go]]
+bug = "none in particular"
+text = [["Credit each step", "In this course, credit each step"]]
 """
 
 
@@ -116,7 +117,7 @@ def test_a_new_chapter_is_assigned_handed_in_and_graded(
     (assignment,) = course.assignments
     assert (assignment.set, assignment.exercises) == ("11_made_up", ("once-more",))
     name = assignment.name
-    (folder / "roster.csv").write_text("student_id,last_name,first_name,email\nada,,,\nbob,,,\n")
+    (folder / "roster.csv").write_text("student_id,last_name,first_name,email\nada,,,\nbob,,,\neve,,,\n")
     assert course_command("release", name, "--course", folder) == 0
     assert "A made-up chapter" not in capsys.readouterr().err
 
@@ -124,8 +125,9 @@ def test_a_new_chapter_is_assigned_handed_in_and_graded(
     assert handout is not None
     assert "chapter 11 of the book" in handout.notebook["cells"][0]["source"]
     public = masters.solutions(book / "exercises" / "masters" / "11_made_up.md")["reward-to-go"].source
-    forms = packs.forms(course, handout)
-    answers = {"ada": forms["reward-to-go"].reference(public, forms), "bob": public}
+    assert "In this course, credit each step" in json.dumps(handout.notebook)
+    answers = {"ada": public, "bob": "def reward_to_go(rewards, *more):\n    return rewards"}
+    answers["eve"] = f"# My own.\n{public}"
     source = tmp_path / "handed_in"
     source.mkdir()
     for student, answer in answers.items():
@@ -143,7 +145,12 @@ def test_a_new_chapter_is_assigned_handed_in_and_graded(
     monkeypatch.setattr(grading_run, "graded", graded_here)
     assert course_command("grade", name, "--course", folder) == 0
     points = {s: read_record(folder, name, s).parts["reward-to-go"]["points"] for s in answers}
-    assert points == {"ada": 3, "bob": 0}
+    assert points == {"ada": 3, "bob": 0, "eve": 3}
+    capsys.readouterr()
+    assert course_command("similar", name, "--out", tmp_path / "similar.html", "--course", folder) == 0
+    assert "reward-to-go  100%  ada and eve\n1 pair of 3 submissions" in capsys.readouterr().out
+    assert "# My own." in (tmp_path / "similar.html").read_text(encoding="utf-8")
+    assert course_command("solutions", name, "--course", folder) == 0
 
 
 def test_a_new_chapter_has_a_schedule_and_slides(

@@ -40,12 +40,10 @@ def verdict(server):
     """The verdict on what a student has handed in."""
 
     def made(course: settings.Course, source: str, who: str = "ada"):
-        handout = packs.make(course, course.assignments[0])
-        forms = packs.forms(course, handout)
-        pack = handout.pack({name: form.adapter for name, form in forms.items()})
+        pack = packs.make(course, course.assignments[0])
         content = handed_in(course, source)
         limits, seed = Limits(cell_seconds=30.0), part_seeds(course.secret, who, content)
-        with own_checks.known(sets.open_set(handout.set, course.folder)):
+        with own_checks.known(sets.open_set(pack.set, course.folder)):
             return grade_submission(pack, content, server=server, seed=seed, limits=limits).parts["double"]
 
     return made
@@ -164,13 +162,29 @@ def test_an_own_exercise_may_use_a_check_of_the_book(tmp_path):
 
 # --- variants -----------------------------------------------------------------------------------------------
 
+NUMBERS = """
+[[double]]
+k = [3]
+note = "In this course it is doubled {k} times over."
+text = [
+  ["Double it.", "Double it, {k} times over."],
+  ['check("double", double)', '''
+from ppobook.course.variants import in_book_numbers
+
+check("double", in_book_numbers(double, {k}))'''],
+]
+solution = [["x + x", "⟨2⟩ * x"]]
+"""
+
 
 def test_an_own_variant(tmp_path, verdict):
     course = write_course(tmp_path)
-    file(tmp_path, ".variants.toml").write_text('[double]\nchoices = [[{ result = "negated" }]]\n')
+    file(tmp_path, ".variants.toml").write_text(NUMBERS)
     assert verdict(course, RIGHT).kind != "right"
-    found = verdict(course, "def double(x):\n    return -2 * x\n")
+    found = verdict(course, "def double(x):\n    return 6 * x\n")
     assert found.kind == "right", found.message
+    pack = packs.make(course, course.assignments[0])
+    assert "return 6 * x" in json.dumps(packs.solved(course, pack)["cells"])
 
 
 # --- what is refused ----------------------------------------------------------------------------------------

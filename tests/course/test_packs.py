@@ -6,15 +6,17 @@ import io
 import json
 import re
 import zipfile
-from datetime import UTC, datetime
 
 import nbformat
 import pytest
+from nbgrader.nbgraderformat import MetadataValidator
 from small_course import SECRET, write_course
 from tiny_book import MASTER, replace
 
-from ppobook.course import checking, choosing, masters, packs, refusals, sets, settings, variants
+from ppobook.cli import main
+from ppobook.course import choosing, masters, packs, refusals, sets, settings
 from ppobook.course.refusals import LeakError
+from ppobook.course.requirements import environment, requirements
 from ppobook.teaching.tags import part
 
 SETS = list(sets.names())
@@ -22,7 +24,7 @@ SETS = list(sets.names())
 
 def assigned(tmp_path, name, labels=(), more=""):
     """A course with one assignment of this set."""
-    text = f"set: {name}, exercises: [{', '.join(labels)}]{more}"
+    text = f"set: '{name}', exercises: [{', '.join(labels)}]{more}"
     return write_course(tmp_path, ("set: 90_doubling", text))
 
 
@@ -47,30 +49,6 @@ def undefined(notebook):
 # --- every set of the book ----------------------------------------------------------------------------------
 
 
-def test_a_set_that_is_called_by_its_number():
-    with pytest.raises(ValueError, match=r"got '3'. Did you mean '03_the_clipped_surrogate'\?"):
-        sets.open_set("3")
-
-
-@pytest.mark.parametrize("name", SETS)
-def test_no_cell_ends_one_exercise_and_begins_another(name):
-    whole = sets.open_set(name)
-    for one in whole.exercises:
-        before = whole.notebook["cells"][one.start]["source"].partition("{exercise}")[0]
-        *_, last = re.split(r"(?m)^(?:\([\w-]+\)=\n)?##? ", before)
-        assert last == before or before.lstrip().startswith(("#", "(")), before[:100]
-
-
-def test_the_afterthought_of_an_exercise_stays_with_it(tmp_path):
-    after = "Why did no gauge move?"
-    course = assigned(tmp_path, "03_the_clipped_surrogate", ("adaptive-beta",))
-    assert not [one for one in sources(make(course)) if after in one]
-    whole = sets.open_set("03_the_clipped_surrogate")
-    (only,) = [i for i, cell in enumerate(whole.notebook["cells"]) if after in cell["source"]]
-    (hunt,) = whole.chosen(("hunt-division",))
-    assert hunt.stop == only + 1
-
-
 @pytest.mark.parametrize("name", SETS)
 def test_each_set_can_be_assigned_whole_and_exercise_by_exercise(name, tmp_path):
     whole = sets.open_set(name)
@@ -78,8 +56,9 @@ def test_each_set_can_be_assigned_whole_and_exercise_by_exercise(name, tmp_path)
     assert len(chosen) > len(whole.exercises) / 4
     for labels in chosen:
         pack = make(assigned(tmp_path, name, labels))
-        assert {one.exercise for one in pack.parts} <= set(labels or [one.label for one in whole.exercises])
-        assert pack.points == sum(p.points or 0 for one in whole.chosen(labels) for p in one.parts)
+        exercises = [one for one in whole.exercises if not labels or one.label in labels]
+        assert {one.exercise for one in pack.parts} <= {one.label for one in exercises}
+        assert pack.points == sum(p.points or 0 for one in exercises for p in one.parts)
         assert undefined(pack.notebook) <= undefined(whole.notebook)
         text = "\n".join(sources(pack, "markdown"))
         # Nothing that JupyterLab can't show, and no link that leads nowhere.
@@ -91,55 +70,42 @@ def test_each_set_can_be_assigned_whole_and_exercise_by_exercise(name, tmp_path)
 
 
 @pytest.mark.parametrize("name", SETS)
-def test_no_solution_hidden_line_or_model_answer_of_the_book(name, tmp_path):
+def test_no_solution_hidden_line_or_model_answer_is_in_a_whole_set_and_it_opens(name, tmp_path):
     master, pack = sets.open_set(name).notebook, make(assigned(tmp_path, name))
     text = json.dumps(pack.notebook, ensure_ascii=False)
     public = json.dumps(masters.reader(master), ensure_ascii=False)
     for solution in masters.solutions(master).values():
-        if solution.kind == "text":
-            for paragraph in solution.source.split("\n\n"):
-                assert len(paragraph) < 40 or json.dumps(paragraph, ensure_ascii=False)[1:-1] not in text
-        else:
-            body = json.dumps(solution.source, ensure_ascii=False)[1:-1]
-            assert body not in text or body in public
+        pieces = solution.source.split("\n\n") if solution.kind == "text" else [solution.source]
+        for piece in (json.dumps(one, ensure_ascii=False)[1:-1] for one in pieces if len(one) >= 40):
+            assert piece not in text or piece in public
     for marker in ("# solution", "# hidden", "<!-- solution -->", SECRET, "/home/", str(tmp_path)):
         assert marker not in text
     assert all(not cell.get("outputs") for cell in pack.notebook["cells"])
+    nbformat.validate(nbformat.reads(json.dumps(pack.notebook), as_version=4))
 
 
-SECOND = """\
-  - name: week-02
-    set: 03_the_clipped_surrogate
-    exercises: [clipped-loss, hunt-stale, pessimism]
-    due: 2027-03-08 23:59
-    points: {clipped-loss: 4}
-    total: 13
-"""
+def test_a_set_that_is_called_by_its_number():
+    with pytest.raises(ValueError, match=r"got '3'. Did you mean '03_the_clipped_surrogate'\?"):
+        sets.open_set("3")
 
 
-@pytest.mark.parametrize("name", SETS)
-def test_each_set_is_released_passes_the_check_and_opens(name, tmp_path):
-    course = write_course(tmp_path, ("set: 90_doubling", f"set: {name}"), (SECOND, ""))
-    path = packs.release(course, "week-01").path
-    said = list(checking.check(course, now=datetime(2027, 2, 1, tzinfo=UTC)))
-    assert [one.said for one in said if one.level == "fails"] == []
-    assert any(one.said.startswith(f"week-01: {name}, ") for one in said if one.level == "ok")
-    with zipfile.ZipFile(path) as archive:
-        text = archive.read("week-01/week-01.ipynb").decode()
-    notebook = nbformat.reads(text, as_version=4)
-    nbformat.validate(notebook)
-    assert {cell.cell_type for cell in notebook.cells} == {"code", "markdown"}
+def test_the_afterthought_of_an_exercise_stays_with_it(tmp_path):
+    after = "Why did no gauge move?"
+    course = assigned(tmp_path, "03_the_clipped_surrogate", ("adaptive-beta",))
+    assert not [one for one in sources(make(course)) if after in one]
+    whole = sets.open_set("03_the_clipped_surrogate")
+    (only,) = [i for i, cell in enumerate(whole.notebook["cells"]) if after in cell["source"]]
+    (hunt,) = [one for one in whole.exercises if one.label == "hunt-division"]
+    assert hunt.stop == only + 1
 
 
 def test_every_given_cell_that_an_exercise_needs_comes_with_it(tmp_path):
     pack = make(assigned(tmp_path, "03_the_clipped_surrogate", ["adaptive-beta"]))
-    code = sources(pack, "code")
-    made = "\n".join(code)
+    made = "\n".join(sources(pack, "code"))
     # The world of the learners from a section between exercises, a function from another exercise.
     assert "def pull(" in made
     assert "def with_penalty(" in made
     assert "in_numpy" not in made
-    assert undefined(pack.notebook) == set()
 
 
 def test_an_exercise_that_needs_anothers_answer_is_refused_without_it(tmp_path):
@@ -147,17 +113,29 @@ def test_an_exercise_that_needs_anothers_answer_is_refused_without_it(tmp_path):
         make(assigned(tmp_path, "08_grpo", ["hunt-three"]))
     pack = make(assigned(tmp_path, "08_grpo", ["hunt-three", "kl-in-loss", "grpo-token-loss"]))
     # In the set's order.
-    assert [p.name for p in pack.parts if p.role == "test"] == ["grpo-token-loss", "kl-in-loss", "hunt-three"]
+    assert [p.name for p in pack.tested] == ["grpo-token-loss", "kl-in-loss", "hunt-three"]
 
 
-def test_names_of_a_cell():
-    cell = {
-        "cell_type": "code",
-        "source": "import os.path as p\nx = [a for a in b]\ndef f(u):\n    return u + g + x",
-    }
-    assert choosing.names(cell) == ({"p", "x", "f"}, {"b", "g"})
-    assert choosing.names({"cell_type": "code", "source": "%timeit x"}) == (set(), set())
-    assert choosing.names({"cell_type": "markdown", "source": "x"}) == (set(), set())
+# --- sheets of several sets ---------------------------------------------------------------------------------
+
+
+def test_a_sheet_mixes_the_books_exercises_with_the_courses_own(tmp_path):
+    both = "03_the_clipped_surrogate, 90_doubling"
+    course = assigned(tmp_path, both, ["clip-table-up", "double", "why"], ", points: {double: 5}")
+    pack = packs.release(course, "week-01").pack
+    assert [(one.name, one.points) for one in pack.parts] == [("clip-table-up", 2), ("double", 5), ("why", 1.5)]
+    ids = [cell["id"] for cell in pack.notebook["cells"]]
+    assert len(set(ids)) == len(ids)
+    text = "\n".join(sources(pack))
+    assert "The exercises come from chapter 3 of the book." in text
+    assert "double: this exercise is checked when you hand it in." in text
+    assert pack.part("double").expression == "double"
+    with pytest.raises(ValueError, match="exercises must hold one of 90_doubling"):
+        make(assigned(tmp_path, both, ["clip-table-up"]))
+    with pytest.raises(ValueError, match="must be of 03_the_clipped_surrogate and 90_doubling, which has"):
+        make(assigned(tmp_path, both, ["doubel"]))
+    with pytest.raises(ValueError, match="each part must be in it once, got 'clip-table-up' twice"):
+        make(assigned(tmp_path, "03_the_clipped_surrogate, 03_the_clipped_surrogate", ["clip-table-up"]))
 
 
 # --- what a student reads -----------------------------------------------------------------------------------
@@ -173,11 +151,23 @@ def test_the_front_says_points_date_policy_and_ai_use(tmp_path):
     assert "Up to 15 minutes after the due time nothing is lost. For each day begun, 10 per cent" in front
     assert "| The clipped loss | Build | 15 | 4 |" in front
     assert "Say what you asked" in front
-    introduction = sources(pack)[1]
+    introduction = sources(pack)[2]
     assert "There are four kinds" in introduction
     assert "Eighteen exercises" not in introduction
     assert "solution" not in introduction
     assert "model answer" not in introduction
+
+
+def test_the_first_code_cell_installs_the_library_or_names_it(tmp_path):
+    assert "import ppobook" in sources(make(write_course(tmp_path)), "code")[0]
+    course = write_course(tmp_path, ("title:", "book: https://git.example/me/book@v1\ntitle:"))
+    source = sources(make(course), "code")[0]
+    assert '"install", "-q", "ppobook[lab] @ git+https://git.example/me/book@v1"]' in source
+    exec(source.replace("subprocess.run", "raise AssertionError"), {})  # the library is here: nothing is installed
+    book = sets.open_set(SETS[0]).book
+    assert requirements(course, book).endswith("\nppobook[lab] @ git+https://git.example/me/book@v1\n")
+    assert "      - ppobook[lab] @ git+https://git.example/me/book@v1" in environment(course, book)
+    assert re.search(r"^torch==\d", requirements(course, book), re.M)
 
 
 def test_parts_for_the_grader(tmp_path):
@@ -189,43 +179,42 @@ def test_parts_for_the_grader(tmp_path):
     assert manual.rubric
     assert ":::{exercise}" in manual.question
     assert "{ref}" not in manual.rubric + manual.question
+    assert ([one.name for one in pack.tested], [one.name for one in pack.manual]) == (
+        ["clipped-loss", "hunt-stale"],
+        ["pessimism"],
+    )
     with pytest.raises(ValueError, match="Did you mean 'hunt-stale'"):
         pack.part("hunt-stal")
 
 
-def test_what_the_grader_gets(tmp_path):
+def test_the_share_of_the_points_for_a_mistake_is_read_from_the_master_and_no_student_sees_it(tmp_path):
     course = write_course(tmp_path)
-    handout = packs.make(course, course.assignments[1])
-    pack = handout.pack({"hunt-stale": lambda function: function})
-    assert [(p.name, p.points, p.expression) for p in pack.tested] == [
-        ("clipped-loss", 4, "clipped_loss"),
-        ("hunt-stale", 4, "update"),
-    ]
-    assert [part.adapter is None for part in pack.tested] == [True, False]
-    assert [(part.name, part.points, bool(part.rubric)) for part in pack.manual] == [("pessimism", 5, True)]
-    assert pack.notebook == handout.notebook
+    own = tmp_path / "exercises" / "90_doubling.md"
+    tag = ':tags: ["test:double:2", nbval-check-output]'
+    replace(own, tag, f"{tag}\n:partial: {{squared: 0.5}}")
+    pack = packs.release(course, "week-01").pack
+    assert packs.released(course, "week-01").part("double").partial == {"squared": 0.5}
+    assert "squared" not in json.dumps(pack.notebook)
+    replace(own, "squared: 0.5", "squared: 2")
+    with pytest.raises(ValueError, match="partial must have a share from 0 to 1 for each mistake"):
+        make(course)
 
 
 @pytest.mark.parametrize(
     ("name", "part"), [("10_final_assessment", "final-debug"), ("05_the_whole_of_ppo", "hunt-epochs")]
 )
 def test_the_rubric_is_about_the_bug_that_is_planted(tmp_path, name, part):
-    found, course, said = sets.open_set(name), assigned(tmp_path, name, [part]), {}
+    found, course = sets.open_set(name), assigned(tmp_path, name, [part])
+    book, said = masters.solutions(found.notebook)[f"{part}-why"].source, {}
     for number in range(12):
         drawn = dataclasses.replace(course, secret=f"{number:064}")
-        handout = make(drawn)
-        (form,) = packs.forms(drawn, handout).values()
-        said["".join(option.bug for option in form.options)] = handout.part(f"{part}-why").rubric
-    book = said.pop("")
-    assert masters.solutions(found.notebook)[f"{part}-why"].source.startswith(book[:40])
-    rows = variants.declared(found.path)[part].choices
-    rubrics = {option.bug: option.rubric for row in rows for option in row if option.bug}
-    assert set(said) == set(rubrics)
-    for bug, rubric in said.items():
-        generic = (
-            f"**In this course another bug is planted: {bug}.** What follows is about the book's.\n\n{book}"
-        )
-        assert rubric == (rubrics[bug] or generic)
+        pack = make(drawn)
+        (form,) = packs.drawn(drawn, pack).values()
+        said[form.bug] = form.rubric, pack.part(f"{part}-why").rubric
+    assert len(said) == 2
+    for bug, (own, rubric) in said.items():
+        generic = f"**In this course another bug is planted: {bug}.** What follows is about the book's."
+        assert rubric == (own or f"{generic}\n\n{book}")
 
 
 def test_a_set_of_the_courses_own(tmp_path):
@@ -246,6 +235,20 @@ def test_a_reference_from_the_courses_own_set_into_the_book(tmp_path):
     assert "([Schulman et al., 2017](" in text
 
 
+def test_the_solutions_are_those_of_the_variant_that_was_handed_out(tmp_path, capsys):
+    course = assigned(tmp_path, "03_the_clipped_surrogate", ["clip-table-up", "hunt-minmax"])
+    pack = packs.release(course, "week-01").pack
+    assert main(["course", "solutions", "week-01", "--course", str(tmp_path)]) == 0
+    assert "Submissions still count: keep it to yourself" in capsys.readouterr().out
+    path = tmp_path / "release" / "week-01-solutions.ipynb"
+    written = {c["id"]: c["source"] for c in json.loads(path.read_text())["cells"]}
+    forms = packs.drawn(course, pack)
+    k = int(re.search(r"A = \+(\d+)", forms["clip-table-up"].note)[1])
+    assert f"0.5: ({0.5 * k:g}, 0.8, {0.8 * k:g}, {0.5 * k:g}, False)" in written["solution-clip-table-up"]
+    assert "The last line: of two *losses*" in written["manual-hunt-minmax-why"]
+    assert not any("NotImplementedError" in source for source in written.values())
+
+
 # --- what is refused ----------------------------------------------------------------------------------------
 
 
@@ -253,7 +256,7 @@ def test_a_reference_from_the_courses_own_set_into_the_book(tmp_path):
     ("name", "labels", "more", "said"),
     [
         ("90_dubling", [], "", "set must be .* got '90_dubling'. Did you mean '90_doubling'"),
-        ("90_doubling", ["doubel"], "", "has double, why, got 'doubel'. Did you mean 'double'"),
+        ("90_doubling", ["doubel"], "", "which has double, why, got 'doubel'. Did you mean 'double'"),
         ("90_doubling", ["double"], ", points: {why: 3}", "points must be given for double, got 'why'"),
     ],
 )
@@ -289,10 +292,10 @@ def test_a_leak_is_refused(tmp_path, leak, said):
     course = write_course(tmp_path)
     replace(tmp_path / "exercises" / "90_doubling.md", "double(7) == 14", "double(7) == 14  # twice")
     pack, found = make(course), sets.open_set("90_doubling", tmp_path)
-    refusals.refuse_solutions(pack.notebook, found)
+    refusals.refuse_solutions(pack.notebook["cells"], found)
     pack.notebook["cells"].append({"cell_type": "markdown", "id": "x", "metadata": {}, "source": leak})
     with pytest.raises(LeakError, match=said):
-        refusals.refuse_solutions(pack.notebook, found)
+        refusals.refuse_solutions(pack.notebook["cells"], found)
 
 
 @pytest.mark.parametrize("leak", [SECRET, "/home/me/course", "C:\\Users\\me", "COURSE/x"])
@@ -330,8 +333,6 @@ def test_the_same_course_gives_the_same_bytes_and_nbgrader_reads_them(tmp_path):
     assert "Hand in that one file, `week-02.ipynb`" in how
     assert "Say what you asked" in how
 
-    from nbgrader.nbgraderformat import MetadataValidator
-
     nbformat.validate(notebook)
     read = nbformat.from_dict(notebook)
     MetadataValidator().validate_nb(read)
@@ -359,15 +360,3 @@ def test_what_was_handed_out_changes_only_when_asked(tmp_path):
     (tmp_path / "release" / "week-01.json").write_text("{")
     with pytest.raises(ValueError, match=r"week-01.json must be the manifest"):
         packs.released(course, "week-01")
-
-
-def test_where_the_environment_comes_from(tmp_path):
-    from ppobook.course.requirements import environment, requirements
-
-    book = sets.open_set(SETS[0]).book
-    plain = requirements(write_course(tmp_path), book)
-    assert re.search(r"^torch==\d", plain, re.M)
-    assert "pip install --editable" in plain
-    course = write_course(tmp_path, ("title:", "book: https://git.example/me/book@v1\ntitle:"))
-    assert requirements(course, book).endswith("\nppobook[lab] @ git+https://git.example/me/book@v1\n")
-    assert "      - ppobook[lab] @ git+https://git.example/me/book@v1" in environment(course, book)

@@ -16,10 +16,9 @@ import matplotlib as mpl
 import pandas as pd
 import pytest
 import torch
-from course_form import covering
 
 from ppobook.course import choosing, masters, sets
-from ppobook.course.variants import Option, declared
+from ppobook.course.variants import Variant, declared
 
 mpl.use("Agg")
 
@@ -42,21 +41,20 @@ class Shown:
         return [[float(x) for x in line] for line in lines if line and line[0].isdigit()]
 
 
-def replay(name: str, part: str, option: Option) -> tuple[Shown, Shown]:
+def replay(name: str, part: str, form: Variant) -> tuple[Shown, Shown]:
     """Run a Hunt's cells with this bug planted: what they show with the bug, and with the solution."""
     found = sets.open_set(name)
     exercise = next(one for one in found.exercises if part in {p.name for p in one.parts})
     cells = [found.notebook["cells"][i] for i in choosing.choose(found, [exercise]).cells]
-    form = next(one for one in covering(declared(found.path)[part]) if option in one.options)
     notebook = form.apply(masters.reader({**found.notebook, "cells": cells}))
     space: dict[str, Any] = {}
     shown, mended = Shown(space=space), Shown(space=space)
     now = shown
     for cell in notebook["cells"]:
         p = masters.part(cell)
-        if cell["cell_type"] != "code" or cell["id"].startswith("form-"):
+        if cell["cell_type"] != "code":
             continue
-        source = cell["source"].replace("book_", "")  # the master's own form is what runs here
+        source = cell["source"]
         if "def suspicious_targets" in source:
             space["source of the bug"] = source
         if p is not None and p.role == "solution":
@@ -364,15 +362,14 @@ def _(shown: Shown, mended: Shown) -> None:
 
 
 @cache
-def planted() -> dict[tuple[str, str], tuple[str, Option]]:
+def planted() -> dict[tuple[str, str], tuple[str, Variant]]:
     """Each bug that a variant plants, with the set that it is in."""
     return {
-        (part, option.bug): (name, option)
+        (part, one.bug): (name, one)
         for name, path in sets.names().items()
-        for part, declaration in declared(path).items()
-        for options in declaration.choices
-        for option in options
-        if option.bug
+        for part, variants in declared(path).items()
+        for one in variants
+        if one.bug
     }
 
 
@@ -382,6 +379,6 @@ def test_each_planted_bug_has_its_symptoms_replayed() -> None:
 
 @pytest.mark.parametrize(("part", "bug"), CLAIMS, ids=[" ".join(key) for key in CLAIMS])
 def test_a_planted_bug_shows_what_is_said_of_it(part: str, bug: str) -> None:
-    name, option = planted()[part, bug]
-    shown, mended = replay(name, part, option)
+    name, one = planted()[part, bug]
+    shown, mended = replay(name, part, one)
     CLAIMS[part, bug](shown, mended)

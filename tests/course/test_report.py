@@ -73,7 +73,7 @@ def test_a_hand_in_late_by_nobody_knows_how_much_is_for_the_instructor_to_decide
     assert "mean 5 of 10 points, 1 late, 1.5 CPU s" in said  # no hours
     assert "all points count until you decide (ada)" in said
     assert "worth 50 % of the points (ada)" in said
-    assert "In the book’s form: The old policy" in said
+    assert "In the book’s numbers: The old policy" in said
 
 
 def test_the_hours_are_those_before_an_extended_date(tmp_path):

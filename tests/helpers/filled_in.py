@@ -18,7 +18,7 @@ class Answers:
     Attributes
     ----------
     notebook : what was handed out
-    forms : the private variant of each tested part
+    forms : the variants that were drawn, by part
     book : the master's solution of each part, as the book has it
     """
 
@@ -26,14 +26,14 @@ class Answers:
         handout = packs.released(course, name)
         assert handout is not None
         self.notebook = handout.notebook
-        self.forms = packs.forms(course, handout)
+        self.forms = packs.drawn(course, handout)
         solutions = masters.solutions(dict(open_set(handout.set, course.folder).notebook))
         asked = {p.name for p in masters.parts(self.notebook) if p.role in ("solution", "manual")}
         self.book = {name: solutions[name].source for name in solutions if name in asked}
 
     def turned(self, part: str, source: str) -> str:
-        """A function in the book's form, as the source of one in the course's form."""
-        return self.forms[part].reference(source, self.forms) if part in self.forms else source
+        """A function with the book's numbers, as the source of one with the course's."""
+        return self.forms[part].solution(source) if part in self.forms else source
 
     def right(self, *parts: str) -> dict[str, str]:
         """Right answers to these parts; to all of them if none is named."""

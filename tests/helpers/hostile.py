@@ -121,9 +121,9 @@ NO_LOSS = "0 * sum(map(torch.sum, filter(torch.is_tensor, given)))"
 GUESS = function(f"return {NO_LOSS}")
 
 # --- what a test in the student's process would be: the book's check, and three of a teacher's own
-CHECK = "from ppobook.teaching import checks\nassert checks.run('clipped-loss', book_clipped_loss).right"
-REPLAYED = "from ppobook.teaching import checks\nassert checks.run('ratio-one', book_gradient_weights).right"
-CALLED = "book_clipped_loss(torch.zeros(2, 2), torch.zeros(2, 2), torch.ones(2, 2), 0.2)"
+CHECK = "from ppobook.teaching import checks\nassert checks.run('clipped-loss', clipped_loss).right"
+REPLAYED = "from ppobook.teaching import checks\nassert checks.run('ratio-one', gradient_weights).right"
+CALLED = "clipped_loss(torch.zeros(2, 2), torch.zeros(2, 2), torch.ones(2, 2), 0.2)"
 ALLCLOSE = f"assert torch.allclose({CALLED}, torch.tensor(-1.0))"
 TESTING = f"np.testing.assert_allclose({CALLED}, -1.0)"
 
@@ -144,9 +144,8 @@ from ppobook.course import masters, packs, settings
 from ppobook.teaching.workspace import find_source
 course = settings.load(COURSE)
 handout = packs.released(course, "week-03")
-forms = packs.forms(course, handout)
 solution = masters.solutions(find_source() / "exercises" / "masters" / (handout.set + ".md"))["clipped-loss"]
-exec(forms["clipped-loss"].reference(solution.source, forms))
+exec(solution.source)
 """
 
 
@@ -157,7 +156,7 @@ def cells_of(notebook: Notebook, *words: str) -> list[dict[str, Any]]:
 
 def delete(notebook: Notebook) -> None:
     """Delete everything that could find the function wrong."""
-    gone = cells_of(notebook, "test-clipped-loss", "form-clipped-loss", "variant-clipped-loss")
+    gone = cells_of(notebook, "test-clipped-loss")
     notebook["cells"] = [cell for cell in notebook["cells"] if cell not in gone]
 
 
@@ -175,7 +174,7 @@ def double(notebook: Notebook) -> None:
 
 def rename(notebook: Notebook) -> None:
     """The test of the table stands for that of the loss."""
-    ids = {f"{role}-{LOSS}": f"{role}-{TABLE}" for role in ("solution", "test", "form")}
+    ids = {f"{role}-{LOSS}": f"{role}-{TABLE}" for role in ("solution", "test")}
     ids |= {new: old for old, new in ids.items()}
     for cell in notebook["cells"]:
         cell["id"] = ids.get(cell["id"], cell["id"])
@@ -240,19 +239,18 @@ def grows(notebook: Notebook, knows: Knows) -> tuple[str, bytes]:
 
 
 def forging(body: str) -> str:
-    """A class whose objects are what `body` makes of them; the private variant may ask for its negative."""
+    """A class whose objects are what `body` makes of them."""
     lines = "\n".join(f"    {line}" for line in body.strip().splitlines())
     return f"class Forged:\n{lines}\n    def __neg__(self): return self\n"
 
 
 # An answer that is written by hand.
 FORGING = """
-import struct
+import json
 from ppobook.course.worker import Worker
-def answer(call, node=None):
+def answer(node):
     side = next(thing for thing in gc.get_objects() if isinstance(thing, Worker))
-    text = __import__("json").dumps([["value", node, call, [], None], []]).encode()
-    side._connection.sendall(struct.pack("<QI", len(text), len(text)) + text)
+    side.send(b"=", json.dumps([node, [], None]).encode())
 """
 
 HALF = "raise ValueError(chr(0xD83D))"
@@ -315,7 +313,7 @@ for thing in gc.get_objects():
     if kind in ("PartResult", "Verdict", "Result", "TestedPart"):
         vars(thing).update(points=4.0, kind="right")
     if kind == "Worker":
-        thing.described = lambda writer, error: {"finding": ["stop", "right", "clipped-loss", []]}
+        thing.write_reply = lambda *a, **k: (b'[["dict", [["finding", ["stop", "right", "", []]]]], [], null]', {})
 """,
         fools=CHECK,
         verdicts=WRONG,
@@ -347,7 +345,7 @@ for thing in gc.get_objects():
     ),
     "range": Attack(function("return range(10**9)"), verdicts=RAISED),
     "one-hash": Attack(
-        FORGING + function("answer(None, ['frozenset', [k * (2**61 - 1) for k in range(1, 10**5)]])"),
+        FORGING + function("answer(['dict', [[k * (2**61 - 1), 0] for k in range(1, 10**5)]])"),
         verdicts=ENDED,
     ),
     "forks": Attack(

@@ -110,6 +110,65 @@ def release(name: Name, /, *, replace: bool = False, dry_run: bool = False, cour
 
 
 @command
+def solutions(name: Name, /, *, course: Folder = ".") -> None:
+    """Write the notebook with all solutions, in the variants that were handed out, for after the deadline.
+
+    It goes to release/ASSIGNMENT-solutions.ipynb, with the model answers and rubrics of what a person reads.
+
+    Args:
+        name: the assignment
+        course: the course's folder
+    """
+    import json
+
+    from ppobook.course import lateness, packs, settings
+    from ppobook.run.files import atomic_write
+
+    opened = settings.load(course)
+    assignment, pack = opened.assignment(name), packs.released(opened, name)
+    if pack is None:
+        raise ValueError(f"assignment {name} must be released first: ppobook course release {name}")
+    path = opened.folder / packs.RELEASE / f"{name}-solutions.ipynb"
+    content = json.dumps(packs.solved(opened, pack), indent=1, ensure_ascii=False) + "\n"
+    atomic_write(path, content)
+    print(path)
+    if not lateness.over(opened, assignment, datetime.now(UTC)):
+        print(
+            "! Submissions still count: keep it to yourself until the late days and all extensions are over."
+        )
+
+
+@command
+def similar(name: Name, /, *, out: MaybeFile = None, course: Folder = ".") -> None:
+    """List pairs of equal or nearly equal code answers, without a verdict; FILE.html shows them side by side.
+
+    Short answers are not compared, since they are often equal because there is one way to write them.
+
+    Args:
+        name: the assignment
+        out: an HTML file for the answers side by side
+        course: the course's folder
+    """
+    from ppobook.course import collecting, packs, settings
+    from ppobook.course import similar as similarity
+    from ppobook.run.files import atomic_write
+
+    opened = settings.load(course)
+    opened.assignment(name)
+    pack = packs.released(opened, name)
+    if pack is None:
+        raise ValueError(f"assignment {name} must be released first: ppobook course release {name}")
+    counting = collecting.counting(opened, name)
+    pairs = similarity.similar(pack, {", ".join(one.students): one.path.read_bytes() for one in counting})
+    for pair in pairs:
+        print(f"{pair.part}  {pair.share:.0%}  {pair.students[0]} and {pair.students[1]}")
+    print(f"{validation.counted(len(pairs), 'pair')} of {validation.counted(len(counting), 'submission')}")
+    if out is not None:
+        atomic_write(Path(out), similarity.page(f"Similar answers to {name}", pairs))
+        print(out)
+
+
+@command
 def students(
     file: MaybeFile = None,
     /,

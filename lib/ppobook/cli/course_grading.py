@@ -6,14 +6,13 @@ import sys
 from collections import Counter
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import tyro
 
 from ppobook import validation
 from ppobook.cli.assigning import Folder, MaybeStudent, Name
 from ppobook.cli.parsing import MaybeFile, command
-from ppobook.run.spellings import did_you_mean
 
 if TYPE_CHECKING:
     from ppobook.course.settings import Course
@@ -55,8 +54,10 @@ def grade(
     """
     from ppobook.course import settings
 
-    trusted = without_sandbox_i_trust_every_student
-    _grade(settings.load(course), name, None, again, processes, trusted, dry_run)
+    validation.count("processes", processes)
+    opened = settings.load(course)
+    _say_other_points(opened, name)
+    _grade(opened, name, None, again, processes, without_sandbox_i_trust_every_student, dry_run)
 
 
 @command
@@ -66,44 +67,42 @@ def regrade(
     *,
     processes: int = 2,
     without_sandbox_i_trust_every_student: bool = False,
+    dry_run: bool = False,
     course: Folder = ".",
 ) -> None:
-    """Grade one part again, of all submissions of each assignment that has it, and run nothing else.
+    """Grade one part of all submissions again, such as after its check was mended; the rest stays.
 
     Args:
-        part: the part
+        part: the part, in whichever assignment it is
         processes: how many submissions are graded at a time
-        without_sandbox_i_trust_every_student: see `grade`
+        without_sandbox_i_trust_every_student: as for `grade`
+        dry_run: say what would be graded, and grade nothing
         course: the course's folder
     """
     from ppobook.course import settings, work
+    from ppobook.run.spellings import did_you_mean
 
+    validation.count("processes", processes)
     opened = settings.load(course)
-    sheets = [work.sheet(opened, name) for name in work.released(opened)]
-    names = [one.assignment for one in sheets if part in {p.name for p in one.parts if p.role == "test"}]
-    if not names:
-        known = [p.name for one in sheets for p in one.parts if p.role == "test"]
-        raise ValueError(f"the part must be one that is checked, got {part!r}{did_you_mean(part, known)}")
-    for name in names:
-        _grade(opened, name, part, True, processes, without_sandbox_i_trust_every_student, False)
+    sheets = [work.sheet(opened, name) for name in work.released(opened, ())]
+    tested = {sheet.assignment: [p.name for p in sheet.parts if p.role == "test"] for sheet in sheets}
+    found = [name for name, parts in tested.items() if part in parts]
+    if not found:
+        every = [one for parts in tested.values() for one in parts]
+        raise ValueError(f"part must be one that a check judges, got {part!r}{did_you_mean(part, every)}")
+    for name in found:
+        _grade(opened, name, part, False, processes, without_sandbox_i_trust_every_student, dry_run)
 
 
 def _grade(
-    opened: Course,
-    name: str,
-    part: str | None,
-    again: bool,
-    processes: int,
-    trusted: bool,
-    dry_run: bool,
+    opened: Course, name: str, part: str | None, again: bool, processes: int, trusted: bool, dry_run: bool
 ) -> None:
+    """Grade an assignment, or one part of it."""
     from ppobook.course import collecting, graders, run, sandbox, trail, work
     from ppobook.course.safe_text import line
 
-    validation.count("processes", processes)
     job, counting = work.job(opened, name), collecting.counting(opened, name)
     todo, kept = run.due(job, counting, part=part, again=again)
-    _say_other_points(opened, name)
     if dry_run:
         for why, count in Counter(why for _, why in todo).most_common():
             print(f"{validation.counted(count, 'submission')} to grade: {why}")
@@ -116,31 +115,34 @@ def _grade(
             f"grading must have a sandbox: {missing} Without one, {_RISK}; if you trust every student with "
             f"that, {_TRUST} grades all the same"
         )
-    if todo and not trusted and (seen := sandbox.seen(opened.folder)):
-        raise ValueError(f"{seen}; move it")
+    if todo and not trusted and (why := sandbox.readable(opened.folder)):
+        raise ValueError(f"{why}; move it")
     if trusted:
         better = "" if missing or not todo else "; there can be one here, so leave the option out"
         print(f"! no sandbox: {_RISK}{better}", file=sys.stderr)
-    if part is not None and todo:
-        trail.note(opened.folder, "regrade", assignment=name, part=part, submissions=len(todo))
     if todo:
         # Each process loads the library before the first line of progress.
         print(
             f"{validation.counted(len(todo), 'submission')} to grade; it takes a moment to begin", flush=True
         )
-    if trusted and todo:
-        why = missing or "left out"
-        trail.note(
-            opened.folder, "graded without a sandbox", assignment=name, submissions=len(todo), sandbox=why
-        )
-    opener = partial(graders.open_grader, opened.folder, name, part=part, sandboxed=not trusted)
+        if part is not None:
+            trail.note(opened.folder, "regrade", assignment=name, part=part, submissions=len(todo))
+        if trusted:
+            facts: dict[str, Any] = {"submissions": len(todo), "sandbox": missing or "left out"}
+            trail.note(opened.folder, "graded without a sandbox", assignment=name, **facts)
+    opener = partial(graders.open_grader, opened.folder, name, only=part, sandboxed=not trusted)
     # The process that grades keeps the time itself; this is for one that an answer keeps busy.
     seconds = opened.grading.submission_seconds + 600
     found = run.grade(job, counting, opener, processes=processes, part=part, again=again, seconds=seconds)
+    for by, why in found.nothing.items():
+        print(line(f"! {by} has no points, because it could not be graded: {why}"))
     for by, why in found.failed.items():
         print(line(f"! {by}: {why}"))
     failed = f", {len(found.failed)} failed (grade again to retry)" if found.failed else ""
     print(f"{validation.counted(found.graded, 'submission')} graded, {found.kept} graded already{failed}")
+    if todo:
+        each = found.cpu / len(todo)
+        print(f"{found.cpu:.0f} CPU seconds, start-up included, {each:.1f} a submission")
     if not counting:
         print(f"nothing was handed in yet: ppobook course collect {name} SOURCE")
     _say_waiting(work.state(opened, name))

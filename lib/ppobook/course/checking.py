@@ -7,7 +7,6 @@ import json
 import os
 import shutil
 import sys
-import tomllib
 from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -15,15 +14,14 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ppobook.course import masters, own_checks, packs, roster, sandbox
-from ppobook.course.packs import Handout
-from ppobook.course.sets import ExerciseSet, open_set
+from ppobook.course import own_checks, packs, roster, sandbox
+from ppobook.course.pack import Pack
+from ppobook.course.sets import ExerciseSet, open_all
 from ppobook.course.settings import Assignment, Course
 from ppobook.validation import counted
 
 if TYPE_CHECKING:
     from ppobook.course.grading import PartResult
-    from ppobook.course.sandbox import Server
 
 # Free space that a course should have: for a class's submissions and the sandboxes of some.
 SPACE = 2 * 2**30
@@ -45,7 +43,6 @@ def check(
     *,
     now: datetime | None = None,
     book: Path | None = None,
-    server: Server | None = None,
 ) -> Iterator[Finding]:
     """Look at everything, and say what fails, what to know and what is well.
 
@@ -59,25 +56,31 @@ def check(
         The time that dates are compared with.
     book : path, optional
         The book's folder.
-    server : Server, optional
-        What makes the sandboxes in which own exercises are tried; made here if left out.
     """
     yield from _machine(course)
     yield from _dates(course, now or datetime.now(UTC))
     yield from _students(course)
-    own = []
+    own, public = [], []
     for assignment in course.assignments:
         handout = _handout(course, assignment, book)
         if isinstance(handout, Finding):
             yield handout
             continue
-        yield from _assignment(course, assignment, handout, book)
-        if open_set(assignment.set, course.folder, book).own:
+        yield from _assignment(course, assignment, handout)
+        found = open_all(assignment.set, course.folder, book)
+        if any(one.own for one in found):
             own.append(handout)
+        public += [assignment.name] * any(not one.own for one in found)
     if own and sandbox.available() is None:
-        yield from _own(course, own, book, server)
+        yield from _own(course, own, book)
     if not course.assignments:
         yield Finding("fails", "assignments must be at least one, got none")
+    if public:
+        yield Finding(
+            "note",
+            f"the solutions of the book's exercises are public ({', '.join(public)}), and variants don't hide "
+            "them: for points that count, let students explain their answers or write exercises of your own",
+        )
     if not course.book:
         yield Finding(
             "note",
@@ -101,7 +104,7 @@ def _machine(course: Course) -> Iterator[Finding]:
         yield Finding("fails", f"grading needs a sandbox: {why}")
     else:
         yield Finding("ok", "bubblewrap works, so submissions can be graded without a network and apart")
-    if why := sandbox.seen(course.folder):
+    if why := sandbox.readable(course.folder):
         yield Finding("fails", f"{why}; move it")
     if os.name == "posix" and course.folder.stat().st_mode & 0o077:
         yield Finding(
@@ -176,7 +179,7 @@ def _students(course: Course) -> Iterator[Finding]:
             yield Finding("fails", f"extensions: {extension.student!r} must be in {roster.FILE}, and is not")
 
 
-def _handout(course: Course, assignment: Assignment, book: Path | None) -> Handout | Finding:
+def _handout(course: Course, assignment: Assignment, book: Path | None) -> Pack | Finding:
     """The pack of an assignment, or why there can be none."""
     try:
         handout = packs.make(course, assignment, book)
@@ -187,9 +190,7 @@ def _handout(course: Course, assignment: Assignment, book: Path | None) -> Hando
     return handout
 
 
-def _assignment(
-    course: Course, assignment: Assignment, handout: Handout, book: Path | None
-) -> Iterator[Finding]:
+def _assignment(course: Course, assignment: Assignment, handout: Pack) -> Iterator[Finding]:
     parts = counted(len(handout.parts), "part")
     yield Finding("ok", f"{assignment.name}: {assignment.set}, {parts}, {handout.points:g} points")
     if assignment.total is not None and abs(assignment.total - handout.points) > 1e-9:
@@ -198,14 +199,6 @@ def _assignment(
             f"{assignment.name}: the points must add up to total, {assignment.total:g}, and add up to "
             f"{handout.points:g}",
         )
-    found = open_set(assignment.set, course.folder, book)
-    public = [one.name for one in handout.parts if one.role == "test" and not _varies(found.path, one.name)]
-    if public and not found.own:
-        yield Finding(
-            "note",
-            f"{assignment.name}: without a private variant, with public solutions, so for practice: "
-            f"{', '.join(public)}",
-        )
     before = packs.released(course, assignment.name)
     if before is not None and before.digest != handout.digest:
         yield Finding(
@@ -213,47 +206,34 @@ def _assignment(
         )
 
 
-def _own(
-    course: Course, handouts: list[Handout], book: Path | None, server: Server | None
-) -> Iterator[Finding]:
-    """Check that the checks of own exercises accept their references and reject blank answers."""
-    from ppobook.course.sandbox import NoSandbox, Server
-
-    with ExitStack() as stack:
-        server = server or stack.enter_context(Server())
-        for handout in handouts:
-            found = open_set(handout.set, course.folder, book)
-            tested = [one.name for one in handout.parts if one.role == "test"]
-            try:
-                wrong = list(_tried(course, handout, found, server, book)) if tested else []
-            except NoSandbox as error:
-                wrong = [Finding("fails", f"{handout.assignment}: its checks can't be tried: {error}")]
-            yield from wrong
-            if tested and not wrong:
-                said = f"{counted(len(tested), 'check')} tried; the solutions of {found.path.name} are right"
-                yield Finding("ok", f"{handout.assignment}: {said}")
+def _own(course: Course, handouts: list[Pack], book: Path | None) -> Iterator[Finding]:
+    """Check that checks of own exercises accept the solution, refuse the blank and tell mistakes apart."""
+    for handout in handouts:
+        found = [one for one in open_all(handout.set, course.folder, book) if one.own]
+        tested = [one.name for one in handout.tested]
+        try:
+            wrong = list(_tried(course, handout, found, book)) if tested else []
+        except sandbox.NoSandbox as error:
+            wrong = [Finding("fails", f"{handout.assignment}: its checks can't be tried: {error}")]
+        yield from wrong
+        if tested and not wrong:
+            said = f"{counted(len(tested), 'check')} tried; the solutions of {_files(found)} are right"
+            yield Finding("ok", f"{handout.assignment}: {said}")
 
 
-def _tried(
-    course: Course, handout: Handout, found: ExerciseSet, server: Server, book: Path | None
-) -> Iterator[Finding]:
-    """Return the problems found when the reference is handed in, and when nothing is."""
+def _tried(course: Course, handout: Pack, found: list[ExerciseSet], book: Path | None) -> Iterator[Finding]:
+    """Return the problems found when the solution is handed in, and when nothing is."""
     from ppobook.course.grading import grade_submission, part_seeds
 
-    forms = packs.forms(course, handout, book)
-    pack = handout.pack({name: form.adapter for name, form in forms.items()})
-    given = masters.solutions(found.notebook)
-    answers = {
-        p.name: forms[p.name].reference(given[p.name].source, forms) if p.name in forms else given[p.name]
-        for p in masters.parts(handout.notebook)
-        if p.role == "solution"
-    }
-    reference = json.dumps(masters.fill(handout.notebook, answers)).encode()
+    reference = json.dumps(packs.solved(course, handout, book)).encode()
+    alike: dict[tuple[str, str], None] = {}
 
     def graded(content: bytes, who: str) -> dict[str, PartResult]:
         seed = part_seeds(course.secret, who, content)
-        with own_checks.known(found):
-            return grade_submission(pack, content, server=server, seed=seed, limits=course.grading).parts
+        with ExitStack() as stack:
+            own = [name for one in found for name in stack.enter_context(own_checks.known(one))]
+            stack.enter_context(own_checks.comparing(own, alike))
+            return grade_submission(handout, content, seed=seed, limits=course.grading).parts
 
     refused: dict[str, str] = {}
     for number in range(TRIED):
@@ -264,7 +244,13 @@ def _tried(
         yield Finding(
             "fails",
             f"{handout.assignment}: the check of {name} must accept the solution in exercises/"
-            f"{found.path.name}, and said: {said}",
+            f"{_files(found)}, and said: {said}",
+        )
+    for pair in alike:
+        yield Finding(
+            "fails",
+            f"{handout.assignment}: mistakes must have different outputs in the checks of exercises/"
+            f"{_files(found)}, got the same for {pair[0]!r} and {pair[1]!r}",
         )
     for name, one in graded(json.dumps(handout.notebook).encode(), "nobody").items():
         if one.kind == "right":
@@ -273,10 +259,5 @@ def _tried(
             )
 
 
-def _varies(master: Path, part: str) -> bool:
-    """Return whether the file beside a master declares a variant of a part."""
-    path = master.with_suffix(".variants.toml")
-    if not path.exists():
-        return False
-    declared = tomllib.loads(path.read_text(encoding="utf-8")).get(part)
-    return isinstance(declared, dict) and "practice" not in declared
+def _files(found: list[ExerciseSet]) -> str:
+    return " and ".join(one.path.name for one in found)

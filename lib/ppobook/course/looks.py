@@ -1,47 +1,39 @@
-"""Find oddities in a submission that an instructor may want to look at: notes, never a deduction.
+"""Notes on a submission for the instructor: what was seen in its source, never a deduction.
 
-The notes come from a look at the source alone. Who hides what is done is not seen, and what looks copied may
-be the one short way to write it; a talk about the code says more.
+Only cells that differ from what the student was handed are read, whatever their formatting. The notes are cheap to
+avoid and may name somebody who found the short way; a talk about the code says more.
 """
 
 from __future__ import annotations
 
 import ast
-import re
-from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 
 from ppobook.course.pack import Pack
 from ppobook.course.rebuild import RunCell, Unreadable, rebuild
-from ppobook.teaching.tags import part
+from ppobook.course.sources import lines, parsed, plain
+from ppobook.teaching.tags import Notebook
 
 __all__ = ["looks"]
 
-# What a solution has no use for: what the pack calls by itself, and what says how a check is made.
-_WORDS = {
-    "_form": "the form of a private variant",
-    "book_form": "the form of a private variant",
-    "__wrapped__": "the function below a private variant",
-    "co_consts": "the constants of compiled code",
-    "_registry": "the register of checks",
-    "get_objects": "every object in memory",
-}
-_MODULES = ("ppobook.teaching", "ppobook.course")
-# Below this many nodes of its tree a function has hardly another form.
-_SHORT = 25
-_ALIKE = 0.9
-_WORD = re.compile(r"[^\W\d]\w*")
-_LONGEST = 3000  # nodes; a longer solution is not compared
+_CALLED = {"exec", "eval", "compile", "__import__"}
+_DECODING = {"a85decode", "b32decode", "b64decode", "b85decode", "decompress", "fromhex", "unhexlify"}
+# A model answer with less than this of its own has hardly another form.
+_LINES, _CHARACTERS = 3, 80
+_MOST = 50
 
 
-def looks(pack: Pack, submission: bytes, public: Mapping[str, str]) -> list[str]:
-    """Return the oddities in a submission's own cells.
+def looks(
+    pack: Pack, submission: bytes, model: Mapping[str, str], handed_out: Collection[Notebook] = ()
+) -> list[str]:
+    """Return notes on the cells of a submission that are the student's own.
 
     Parameters
     ----------
-    pack : what was handed out
+    pack : the assignment
     submission : the bytes of the notebook that was handed in
-    public : by part, the source of the solution that anybody can read
+    model : by part, the source of the solution that anybody can read
+    handed_out : all notebooks that students were handed for it; the pack's if empty
 
     Returns
     -------
@@ -52,125 +44,65 @@ def looks(pack: Pack, submission: bytes, public: Mapping[str, str]) -> list[str]
         cells = rebuild(pack.notebook, submission).cells
     except Unreadable:
         return []
-    given = {cell["source"].strip() for cell in pack.notebook["cells"]}
-    known = {
-        p.name: cell["source"]
-        for cell in pack.notebook["cells"]
-        if (p := part(cell)) and p.role == "solution"
-    }
-    library = _library(cells)
-    found: list[str] = []
-    for cell in cells:
-        if cell.kind == "pack" or cell.source.strip() in given:
-            continue
-        found += (f"{cell.place}: {said}" for said in _said(cell, public))
-        if cell.kind == "solution":
-            beside = _WORD.findall(known.get(cell.name, "") + public.get(cell.name, ""))
-            for name in sorted(library.intersection(_WORD.findall(cell.source)).difference(beside)):
-                found.append(f"{cell.place}: uses `{name}`, which the pack imports from the book's library")
-    return list(dict.fromkeys(found))[:50]
+    given = [
+        cell["source"]
+        for notebook in handed_out or [pack.notebook]
+        for cell in notebook["cells"]
+        if cell["cell_type"] == "code"
+    ]
+    known = _Known(given, model)
+    same = {plain(source) for source in given}
+    own = (cell for cell in cells if cell.kind != "pack" and plain(cell.source) not in same)
+    found = [f"{cell.place}: {said}" for cell in own for said in known.notes(cell)]
+    return list(dict.fromkeys(found))[:_MOST]
 
 
-def _library(cells: list[RunCell]) -> set[str]:
-    """The functions of the book's library that the pack imports."""
-    found: set[str] = set()
-    for cell in cells:
-        if cell.kind != "pack":
-            continue
-        try:
-            tree = ast.parse(cell.source)
-        except SyntaxError:  # such as a magic
-            continue
+class _Known:
+    """The code that students were handed, and the public solutions."""
+
+    def __init__(self, given: Collection[str], model: Mapping[str, str]) -> None:
+        trees = [tree for source in given if (tree := parsed(source)) is not None]
+        imports = [one for tree in trees for one in _imports(tree)]
+        self.modules = {module for module, _ in imports} | {"ppobook.teaching"}
+        self.library = {name for module, name in imports if module.startswith("ppobook.")} - {"check"}
+        self.lines = {line for tree in trees for line in lines(tree)}
+        self.model = model
+
+    def notes(self, cell: RunCell) -> Iterator[str]:
+        tree = parsed(cell.source)
+        if tree is None:
+            yield "is no Python that can be read, so it was not looked at"
+            return
         for node in ast.walk(tree):
-            if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("ppobook."):
-                found |= {alias.asname or alias.name for alias in node.names}
-    return found - {"check"}
+            name = node.id if isinstance(node, ast.Name) else getattr(node, "attr", "")
+            if isinstance(node, ast.Name) and name in _CALLED:
+                yield f"uses `{name}`"
+            if name in _DECODING:
+                yield f"decodes something (`{name}`)"
+        for module, _ in _imports(tree):
+            if module.startswith("ppobook") and module not in self.modules:
+                yield f"imports `{module}`, which the pack does not"
+        if cell.kind == "solution" and cell.name in self.model:
+            answer = parsed(self.model[cell.name]) or ast.Module([], [])
+            for name in sorted(self.library & _names(tree) - _names(answer)):
+                yield f"uses `{name}` of the book's library"
+            theirs, ours = ([line for line in lines(one) if line not in self.lines] for one in (tree, answer))
+            if len(ours) >= _LINES and len("".join(ours)) >= _CHARACTERS and _within(ours, theirs):
+                yield f"has the {len(ours)} lines of the book's solution"
 
 
-def _said(cell: RunCell, public: Mapping[str, str]) -> Iterator[str]:
-    try:
-        tree = ast.parse(cell.source)
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return
-    functions = {node.name for node in tree.body if isinstance(node, ast.FunctionDef)}
-    try:
-        for node in ast.walk(tree):
-            yield from _reached(node, functions if cell.kind == "solution" else set())
-        own = _shapes(tree)
-        for name, source in public.items():
-            if _alike(own, _shapes(ast.parse(source))):
-                yield f"looks like the public solution of {name}"
-    except RecursionError:
-        return
+def _imports(tree: ast.AST) -> Iterator[tuple[str, str]]:
+    """The modules that a tree imports, each with the name under which something of it is known."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from ((alias.name, alias.asname or alias.name) for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            yield from ((node.module or "", alias.asname or alias.name) for alias in node.names)
 
 
-def _reached(node: ast.AST, functions: set[str]) -> Iterator[str]:
-    """Return the names in a node that a solution has no use for."""
-    name = node.id if isinstance(node, ast.Name) else node.attr if isinstance(node, ast.Attribute) else ""
-    if isinstance(node, ast.Constant) and isinstance(node.value, str) and node.value in _WORDS:
-        name = node.value
-    if name in _WORDS:
-        yield f"looks at {_WORDS[name]} (`{name}`)"
-    if name.removeprefix("book_") in functions and name != name.removeprefix("book_"):
-        yield f"calls `{name}`, the form that the pack makes of this function"
-    modules = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
-    if isinstance(node, ast.ImportFrom):
-        modules += [node.module or "", *(f"{node.module}.{alias.name}" for alias in node.names)]
-    for module in modules:
-        if module.startswith(_MODULES) and not _plain_check(node):
-            yield f"imports `{module}`"
-        if module == "ppobook.objectives":
-            yield "imports the book's own functions (`ppobook.objectives`)"
+def _names(tree: ast.AST) -> set[str]:
+    return {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}
 
 
-def _plain_check(node: ast.AST) -> bool:
-    """Return whether it is the import that every pack has, of `check` and the drawing modules."""
-    return (
-        isinstance(node, ast.ImportFrom)
-        and node.module == "ppobook.teaching"
-        and {alias.name for alias in node.names} <= {"check", "style", "cards", "quiz"}
-    )
-
-
-# --- whether two sources are alike --------------------------------------------------------------------------
-
-
-def _shapes(tree: ast.AST) -> list[list[str]]:
-    """Return the kinds of each function's nodes in order, without docstrings or names.
-
-    So new names, comments and line breaks change nothing; what is called stays.
-    """
-    return [_shape(node) for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)]
-
-
-def _shape(function: ast.FunctionDef) -> list[str]:
-    body = function.body[ast.get_docstring(function) is not None :]
-    found: list[str] = []
-    left: list[ast.AST] = [*reversed(body)]
-    while left and len(found) <= _LONGEST:
-        node = left.pop()
-        if isinstance(node, ast.expr_context):
-            continue
-        kind = type(node).__name__
-        if isinstance(node, ast.Attribute):
-            kind += f".{node.attr}"
-        elif isinstance(node, ast.Constant):
-            kind += f" {re.sub(r'[^0-9.eE-]', '', repr(node.value))[:20]}"
-        found.append(kind)
-        left += reversed([*ast.iter_child_nodes(node)])
-    return found
-
-
-def _alike(own: list[list[str]], public: list[list[str]]) -> bool:
-    """Return whether a function has nearly the shape of the longest public one, in a wrapper or not."""
-    wanted = max(public, key=len, default=[])
-    if not _SHORT <= len(wanted) <= _LONGEST:
-        return False
-    return any(_share(one, wanted) >= _ALIKE for one in own)
-
-
-def _share(one: list[str], other: list[str]) -> float:
-    """The share of runs of three nodes that two shapes have in common, by the longer one."""
-    runs = [Counter(zip(x, x[1:], x[2:], strict=False)) for x in (one, other)]
-    most = max(sum(runs[0].values()), sum(runs[1].values()), 1)
-    return sum((runs[0] & runs[1]).values()) / most
+def _within(ours: list[str], theirs: list[str]) -> bool:
+    return any(theirs[i : i + len(ours)] == ours for i in range(len(theirs) - len(ours) + 1))

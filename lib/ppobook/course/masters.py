@@ -7,7 +7,8 @@ what a cell is:
   notebook; the rest becomes a blank that raises a "not yet" message. The line is indented, so that the
   blank waits inside a function and never stops "Run all".
 - ``test:NAME:POINTS``, a code cell that calls ``check("NAME", …)``. What stands below a line ``# hidden``
-  is for the instructor only.
+  is for the instructor only. Its metadata may have ``partial: {MISTAKE: SHARE}``, the share of the points that
+  is left for a mistake that the check names.
 - ``manual:NAME:POINTS``, a text cell that a person reads. What stands below ``<!-- solution -->`` is the
   model answer or the rubric.
 
@@ -177,6 +178,11 @@ def _tag_problems(cell: Cell) -> Iterator[str]:
 
 
 def _source_problems(cell: Cell) -> Iterator[str]:
+    partial = cell["metadata"].get("partial", {})
+    if not isinstance(partial, dict) or not all(
+        isinstance(share, int | float) and 0 <= share <= 1 for share in partial.values()
+    ):
+        yield f"its partial must have a share from 0 to 1 for each mistake, got {partial!r}."
     source, code = cell["source"], cell["cell_type"] == "code"
     roles = {tag.split(":")[0] for tag in tags(cell)}
     for marker, pattern, role, belongs in (
@@ -359,6 +365,7 @@ def reader(master: Notebook) -> Notebook:
         if cell["cell_type"] == "code":
             cell["outputs"], cell["execution_count"] = [], None
         kept = [tag for tag in tags(cell) if tag not in NBVAL]
+        cell["metadata"].pop("partial", None)
         if p is not None and p.role == "solution":
             cell["source"] = blank(cell["source"], p.name)
         elif p is not None and p.role == "test":

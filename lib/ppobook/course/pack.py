@@ -1,68 +1,50 @@
-"""The basis on which a submission is judged: the notebook that was handed out, and each part's points."""
+"""A pack: the notebook that was handed out, and the data on its parts that grading needs."""
 
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from functools import cached_property
 from typing import Any
 
+from ppobook.run.spellings import did_you_mean
 from ppobook.teaching.tags import Notebook, parts
 
-__all__ = ["Adapter", "ManualPart", "Pack", "TestedPart", "answers_of"]
-
-# Turns a student's function into the one that a check calls, where a variant asks for another form.
-Adapter = Callable[[Callable[..., Any]], Callable[..., Any]]
+__all__ = ["Pack", "PackPart", "answers_of"]
 
 
 @dataclass(frozen=True)
-class TestedPart:
-    """A part that a check judges.
+class PackPart:
+    """A part that earns points: ``role`` is "test" or "manual".
 
-    Attributes
-    ----------
-    name : of the part, and of its test cell's tag
-    points : what it is worth
-    expression : what its test cell hands to `check`, such as ``dpo_loss``
-    check : the name of the check, the part's own if left empty
-    adapter : turns the student's function into the form that the check calls
+    A tested part has the ``expression`` that its check is given and, in ``partial``, the share of the points
+    that some named mistakes earn; a manual one has its ``question`` and ``rubric`` in Markdown. ``exercise`` is
+    the label and ``title`` the title of its exercise.
     """
 
     name: str
+    role: str
     points: float
-    expression: str
-    check: str = ""
-    adapter: Adapter | None = None
-
-    @property
-    def judged_by(self) -> str:
-        return self.check or self.name
-
-
-@dataclass(frozen=True)
-class ManualPart:
-    """A part that a person reads, with the rubric or model answer that helps to."""
-
-    name: str
-    points: float
+    exercise: str = ""
+    title: str = ""
+    expression: str = ""
+    question: str = ""
     rubric: str = ""
+    partial: Mapping[str, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
 class Pack:
-    """An assignment as it was handed out.
-
-    Attributes
-    ----------
-    assignment : its name
-    notebook : the reader's notebook: cells with ids and tags, nothing hidden in it
-    tested, manual : its parts, in the notebook's order
-    """
+    """An assignment as it was handed out; ``set`` names its exercise sets, ``file`` its notebook."""
 
     assignment: str
     notebook: Notebook
-    tested: tuple[TestedPart, ...] = field(default=())
-    manual: tuple[ManualPart, ...] = field(default=())
+    parts: tuple[PackPart, ...]
+    set: str = ""
+    file: str = ""
 
     @classmethod
     def of(
@@ -72,27 +54,59 @@ class Pack:
         *,
         points: Mapping[str, float] | None = None,
         rubrics: Mapping[str, str] | None = None,
-        adapters: Mapping[str, Adapter] | None = None,
     ) -> Pack:
         """The pack of a reader's notebook, its parts read from the tags and the test cells.
 
         Parameters
         ----------
-        points : mapping, optional
-            By the name of a part, where another number counts than its tag says.
-        rubrics, adapters : mappings, optional
-            By the name of a part.
+        points, rubrics : mappings, optional
+            By the name of a part; points where another number counts than its tag says.
         """
-        worth, tested, manual = points or {}, [], []
-        for part in parts(notebook):
-            value = float(worth.get(part.name, part.points or 0.0))
-            if part.role == "test":
-                expression = answers_of(notebook["cells"][part.index]["source"])[part.name]
-                adapter = (adapters or {}).get(part.name)
-                tested.append(TestedPart(part.name, value, expression, adapter=adapter))
-            elif part.role == "manual":
-                manual.append(ManualPart(part.name, value, (rubrics or {}).get(part.name, "")))
-        return cls(assignment, notebook, tuple(tested), tuple(manual))
+        made = []
+        for one in parts(notebook):
+            if one.points is None:
+                continue
+            value = float((points or {}).get(one.name, one.points))
+            if one.role == "test":
+                expression = answers_of(notebook["cells"][one.index]["source"])[one.name]
+                made.append(PackPart(one.name, one.role, value, expression=expression, partial=one.partial))
+            else:
+                made.append(PackPart(one.name, one.role, value, rubric=(rubrics or {}).get(one.name, "")))
+        return cls(assignment, notebook, tuple(made))
+
+    @property
+    def tested(self) -> tuple[PackPart, ...]:
+        """The parts that a check judges."""
+        return tuple(one for one in self.parts if one.role == "test")
+
+    @property
+    def manual(self) -> tuple[PackPart, ...]:
+        """The parts that a person reads."""
+        return tuple(one for one in self.parts if one.role == "manual")
+
+    @property
+    def points(self) -> float:
+        """The points of all parts."""
+        return sum(one.points for one in self.parts)
+
+    @cached_property
+    def digest(self) -> str:
+        """A digest of all of it: grades that were given for another pack are given again."""
+        return hashlib.sha256(json.dumps(asdict(self), sort_keys=True).encode()).hexdigest()
+
+    def part(self, name: str) -> PackPart:
+        """The part of this name."""
+        for one in self.parts:
+            if one.name == name:
+                return one
+        known = [one.name for one in self.parts]
+        raise ValueError(
+            f"the part must be one of {', '.join(known)}, got {name!r}{did_you_mean(name, known)}"
+        )
+
+    def facts(self) -> dict[str, Any]:
+        """The pack as JSON holds it."""
+        return asdict(self)
 
 
 def answers_of(source: str) -> dict[str, str]:

@@ -1,8 +1,8 @@
-"""Packs: the chosen exercises of a set, as a notebook that a student opens in JupyterLab, zipped.
+"""Packs: the chosen exercises of one or more sets, as a notebook that a student opens in Jupyter, zipped.
 
-A pack is made from the master, as the reader's notebook of the book is: no solution, nothing hidden, no
-outputs. It holds the set's introduction, the chosen exercises and the given cells that these use. References
-say in words where in the book something stands, for the site's pages of the exercises have the solutions.
+A pack is made from the masters, as the reader's notebook of the book is: no solution, nothing hidden, no
+outputs. It holds each set's introduction, the chosen exercises and the given cells that these use. References
+say in words where in the book something stands, because the site's pages of the exercises have the solutions.
 Each cell carries nbgrader's metadata, so that nbgrader's own tools can read a pack. What is private (rubrics,
 expressions) is in the manifest, `release/ASSIGNMENT.json`, beside the zip. The same course gives the same
 bytes.
@@ -11,30 +11,28 @@ bytes.
 from __future__ import annotations
 
 import copy
-import hashlib
 import io
 import json
 import re
 import zipfile
-from collections.abc import Collection, Mapping
-from dataclasses import asdict, dataclass
-from functools import cached_property
+from collections.abc import Collection, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
-from ppobook.course import masters, own_checks, references, refusals, variants
+from ppobook.course import masters, own_checks, references, refusals, sets, variants
 from ppobook.course.choosing import choose
 from ppobook.course.handing_in import front_cell, how_to_hand_in
-from ppobook.course.pack import Adapter, ManualPart, Pack, TestedPart, answers_of
-from ppobook.course.requirements import environment, requirements
-from ppobook.course.sets import ExerciseSet, open_set
+from ppobook.course.pack import Pack, PackPart, answers_of
+from ppobook.course.requirements import environment, install_cell, requirements
+from ppobook.course.sets import ExerciseSet
 from ppobook.course.settings import Assignment, Course
 from ppobook.course.variants import Variant
 from ppobook.run.files import atomic_write
 from ppobook.run.spellings import did_you_mean
 from ppobook.teaching.tags import Cell, Exercise, Notebook, part, tags
 
-FORMAT = 1
+FORMAT = 2
 RELEASE = "release"
 
 _LINK = re.compile(r"\[([^\]]+)\]\(\.\./[^)]*\)")
@@ -44,78 +42,10 @@ _PUBLIC = re.compile(r"\b(solutions?|model answers?)\b", re.I)
 _OTHER = re.compile(r"\{ref\}`[^`]*?(ex-[\w-]+)>?`")
 
 
-@dataclass(frozen=True)
-class HandoutPart:
-    """A part that earns points: ``role`` is "test" or "manual".
-
-    A tested part has the ``expression`` that its check is given, a manual one its ``question`` and
-    ``rubric`` in Markdown. ``exercise`` is the label, ``title`` what the exercise is called.
-    """
-
-    name: str
-    role: str
-    points: float
-    exercise: str
-    title: str
-    expression: str = ""
-    question: str = ""
-    rubric: str = ""
+# --- what was handed out ------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class Handout:
-    """The pack that was handed out for an assignment, with the data that its grading needs."""
-
-    assignment: str
-    set: str
-    file: str
-    notebook: Notebook
-    parts: tuple[HandoutPart, ...]
-
-    @property
-    def points(self) -> float:
-        """The points of all parts."""
-        return sum(one.points for one in self.parts)
-
-    @cached_property
-    def digest(self) -> str:
-        """A digest of all of it: grades that were given for another pack are given again."""
-        return hashlib.sha256(json.dumps(self.facts(), sort_keys=True).encode()).hexdigest()
-
-    def part(self, name: str) -> HandoutPart:
-        """The part of this name."""
-        for one in self.parts:
-            if one.name == name:
-                return one
-        known = [one.name for one in self.parts]
-        raise ValueError(
-            f"the part must be one of {', '.join(known)}, got {name!r}{did_you_mean(name, known)}"
-        )
-
-    def pack(self, adapters: Mapping[str, Adapter] | None = None) -> Pack:
-        """Return the data that the grader needs.
-
-        Parameters
-        ----------
-        adapters : mapping, optional
-            By the name of a part, what turns a variant's function into the form that the book's check calls.
-        """
-        tested, manual = [], []
-        for one in self.parts:
-            if one.role == "test":
-                adapter = (adapters or {}).get(one.name)
-                tested.append(TestedPart(one.name, one.points, one.expression, adapter=adapter))
-            else:
-                manual.append(ManualPart(one.name, one.points, one.rubric))
-        return Pack(self.assignment, self.notebook, tuple(tested), tuple(manual))
-
-    def facts(self) -> dict[str, Any]:
-        """The pack as JSON holds it."""
-        facts = {name: getattr(self, name) for name in ("assignment", "set", "file", "notebook")}
-        return {"format": FORMAT, **facts, "parts": [asdict(one) for one in self.parts]}
-
-
-def released(course: Course, name: str) -> Handout | None:
+def released(course: Course, name: str) -> Pack | None:
     """The pack of an assignment as it was handed out; None where it was not released.
 
     Raises
@@ -124,27 +54,65 @@ def released(course: Course, name: str) -> Handout | None:
         The manifest is damaged.
     """
     path = course.folder / RELEASE / f"{name}.json"
+    return _read(path) if path.exists() else None
+
+
+def earlier(course: Course, name: str) -> list[Notebook]:
+    """The notebooks of an assignment that were handed out before it was released anew."""
+    return [_read(path).notebook for path in sorted(_earlier(course).glob(f"{name}.*.json"))]
+
+
+def _earlier(course: Course) -> Path:
+    return course.folder / RELEASE / "earlier"
+
+
+def _read(path: Path) -> Pack:
     try:
         facts = json.loads(path.read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        return None
     except ValueError:
         raise ValueError(f"{path} must be the manifest of a release, got a damaged file") from None
     if not isinstance(facts, dict) or facts.pop("format", None) != FORMAT:
         raise ValueError(f"{path} must be the manifest of a release by this version")
-    return Handout(**{**facts, "parts": tuple(HandoutPart(**one) for one in facts["parts"])})
+    return Pack(**{**facts, "parts": tuple(PackPart(**one) for one in facts["parts"])})
+
+
+def drawn(course: Course, pack: Pack, book: Path | None = None) -> dict[str, Variant]:
+    """The variants that were drawn for the parts of a pack, by part."""
+    found: dict[str, Variant] = {}
+    for one in sets.open_all(pack.set, course.folder, book):
+        found |= _drawn(course, pack.assignment, one, [p.name for p in masters.parts(pack.notebook)])
+    return found
+
+
+def _drawn(course: Course, name: str, found: ExerciseSet, names: Collection[str]) -> dict[str, Variant]:
+    declared = variants.declared(found.path)
+    return {
+        part: variants.draw(course.secret, name, part, declared[part]) for part in names if part in declared
+    }
+
+
+def solved(course: Course, pack: Pack, book: Path | None = None) -> Notebook:
+    """Return a pack's notebook with the solutions in the variants that were handed out, and the model answers."""
+    forms = drawn(course, pack, book)
+    answers = {one.name: one.rubric for one in pack.manual}
+    asked = {p.name for p in masters.parts(pack.notebook) if p.role == "solution"}
+    for found in sets.open_all(pack.set, course.folder, book):
+        for name, one in masters.solutions(found.notebook).items():
+            if name in asked:
+                answers[name] = forms[name].solution(one.source) if name in forms else one.source
+    return masters.fill(pack.notebook, answers)
 
 
 # --- making -------------------------------------------------------------------------------------------------
 
 
-def make(course: Course, assignment: Assignment, book: Path | None = None) -> Handout:
+def make(course: Course, assignment: Assignment, book: Path | None = None) -> Pack:
     """The pack of an assignment.
 
     Raises
     ------
     ValueError
-        The set or an exercise does not exist, a chosen exercise needs another one, points are given for an
+        A set or an exercise does not exist, a chosen exercise needs another one, points are given for an
         unknown part, a check beside a set of the course's own is wrong, or the notebook would hold what a
         student must not see.
     """
@@ -154,10 +122,51 @@ def make(course: Course, assignment: Assignment, book: Path | None = None) -> Ha
         raise ValueError(f"assignment {assignment.name}: {error}") from None
 
 
-def _make(course: Course, assignment: Assignment, book: Path | None) -> Handout:
-    found = open_set(assignment.set, course.folder, book)
-    own_checks.refuse(found)
-    chosen = found.chosen(assignment.exercises)
+def _make(course: Course, assignment: Assignment, book: Path | None) -> Pack:
+    found = sets.open_all(assignment.set, course.folder, book)
+    cells: list[Cell] = []
+    partial: dict[str, Mapping[str, float]] = {}
+    called: dict[str, str] = {}
+    rubrics: dict[str, str] = {}
+    with ExitStack() as stack:
+        for one, chosen in zip(found, sets.chosen(found, assignment.exercises), strict=True):
+            own_checks.refuse(one)
+            master = _chosen(one, chosen)
+            reader, answers = _of_set(course, assignment, one, master, chosen)
+            partial |= {p.name: p.partial for p in masters.parts(master) if p.role == "test"}
+            for p in masters.parts({"cells": reader}):
+                if p.role == "test":
+                    called |= answers_of(reader[p.index]["source"])
+            own_checks.handed_in_later(reader, stack.enter_context(own_checks.known(one)))
+            refusals.refuse_solutions(reader, one)
+            cells += reader
+            rubrics |= answers
+    notebook: Notebook = {
+        "nbformat": 4,
+        "nbformat_minor": 5,
+        "metadata": copy.deepcopy(masters.METADATA),
+        "cells": cells,
+    }
+    parts = _parts(notebook, called, partial, rubrics, assignment)
+    worth = {one.name: one.points for one in parts}
+    rows = [
+        (one, sum(worth[p.name] for p in one.parts if p.points is not None))
+        for one in masters.exercises(notebook)
+    ]
+    origin = " and ".join(said for one in found if (said := _origin(one)))
+    notebook["cells"] = [front_cell(course, assignment, origin, rows), install_cell(course), *cells]
+    used: dict[str, int] = {}
+    for cell in notebook["cells"]:
+        used[cell["id"]] = used.get(cell["id"], 0) + 1
+        if used[cell["id"]] > 1:  # a given cell of two sets
+            cell["id"] += f"-of-{used[cell['id']]}"
+        _for_nbgrader(cell, worth)
+    refusals.refuse(json.dumps(notebook, ensure_ascii=False), course, found[0].book)
+    return Pack(assignment.name, notebook, parts, assignment.set, f"{assignment.name}.ipynb")
+
+
+def _chosen(found: ExerciseSet, chosen: Sequence[Exercise]) -> Notebook:
+    """A set's master with the cells of the chosen exercises, and those that they need."""
     choice = choose(found, chosen)
     if choice.missing:
         label, name, other = choice.missing[0]
@@ -165,71 +174,49 @@ def _make(course: Course, assignment: Assignment, book: Path | None) -> Handout:
             f"exercises must hold {other!r} as well, for {label or 'the introduction'!r} uses {name}, which "
             "is written there"
         )
-    full = found.notebook["cells"]
-    master: Notebook = {**found.notebook, "cells": [copy.deepcopy(full[i]) for i in choice.cells]}
+    cells = found.notebook["cells"]
+    return {**found.notebook, "cells": [copy.deepcopy(cells[i]) for i in choice.cells]}
+
+
+def _of_set(
+    course: Course, assignment: Assignment, found: ExerciseSet, master: Notebook, chosen: Sequence[Exercise]
+) -> tuple[list[Cell], dict[str, str]]:
+    """The cells of one set as students get them, and the model answers and rubrics by part."""
     notebook = masters.reader(master)
-    notebook["metadata"] = copy.deepcopy(masters.METADATA)
-    own_forms = drawn(course, assignment.name, found, [p.name for p in masters.parts(notebook)])
-    for form in own_forms.values():
+    forms = _drawn(course, assignment.name, found, [p.name for p in masters.parts(notebook)])
+    for form in forms.values():
         notebook = form.apply(notebook)
+    cells = notebook["cells"]
     if len(chosen) < len(found.exercises) or not found.own:
-        _shorten(notebook["cells"], {one.label for one in chosen})
-    answers = [_markdown(text, name) for name, text in _rubrics(master, own_forms).items()]
-    _as_text(notebook["cells"], answers, found)
-    parts = _parts(master, notebook, {cell["id"]: cell["source"] for cell in answers}, assignment)
-    worth = {one.name: one.points for one in parts}
-    with own_checks.known(found) as own:
-        own_checks.handed_in_later(notebook["cells"], own)
-    notebook["cells"] = [
-        front_cell(course, assignment, _from(found), _rows(masters.exercises(notebook), worth)),
-        *notebook["cells"],
+        _shorten(cells, {one.label for one in chosen})
+    answers = [
+        {"cell_type": "markdown", "id": name, "metadata": {}, "source": text}
+        for name, text in _rubrics(master, forms).items()
     ]
-    for cell in notebook["cells"]:
-        _for_nbgrader(cell, worth)
-    handout = Handout(assignment.name, found.name, f"{assignment.name}.ipynb", notebook, parts)
-    refusals.refuse(json.dumps(notebook, ensure_ascii=False), course, found)
-    refusals.refuse_solutions(notebook, found)
-    return handout
+    _as_text(cells, answers, found)
+    return cells, {cell["id"]: cell["source"] for cell in answers}
 
 
 def _rubrics(master: Notebook, forms: Mapping[str, Variant]) -> dict[str, str]:
-    """Model answers and rubrics by part; where a private variant planted another bug, about that one."""
+    """Model answers and rubrics by part; where another bug was planted, about that one."""
     found = {name: one.source for name, one in masters.solutions(master).items() if one.kind == "text"}
     for exercise in masters.exercises(master):
-        names = list(dict.fromkeys(p.name for p in exercise.parts))
-        options = [option for name in names if name in forms for option in forms[name].options]
-        for option in (one for one in options if one.bug):
-            for name in (one for one in names if one in found):
-                said = f"**In this course another bug is planted: {option.bug}.**"
-                found[name] = option.rubric or f"{said} What follows is about the book's.\n\n{found[name]}"
+        names = dict.fromkeys(p.name for p in exercise.parts)
+        for form in (forms[name] for name in names if name in forms and forms[name].bug):
+            said = f"**In this course another bug is planted: {form.bug}.** What follows is about the book's."
+            found |= {name: form.rubric or f"{said}\n\n{found[name]}" for name in names if name in found}
     return found
 
 
-def forms(course: Course, handout: Handout, book: Path | None = None) -> dict[str, Variant]:
-    """The private variants of the tested parts that were handed out, by part."""
-    names = [one.name for one in handout.parts if one.role == "test"]
-    found = open_set(handout.set, course.folder, book)
-    return drawn(course, handout.assignment, found, names)
-
-
-def drawn(course: Course, assignment: str, found: ExerciseSet, parts: Collection[str]) -> dict[str, Variant]:
-    """The private variants of an assignment's parts, by part; those for practice have none."""
-    if not variants.beside(found.path).exists():
-        return {}
-    declared = variants.declared(found.path)
-    return {
-        name: variants.draw(course.secret, assignment, name, declared[name])
-        for name in dict.fromkeys(parts)
-        if name in declared and not declared[name].practice
-    }
-
-
 def _parts(
-    master: Notebook, notebook: Notebook, rubrics: Mapping[str, str], assignment: Assignment
-) -> tuple[HandoutPart, ...]:
-    """The parts, with the questions as students read them and the expressions of the master."""
-    called = {p.name: master["cells"][p.index]["source"] for p in masters.parts(master) if p.role == "test"}
-    made = []
+    notebook: Notebook,
+    called: Mapping[str, str],
+    partial: Mapping[str, Mapping[str, float]],
+    rubrics: Mapping[str, str],
+    assignment: Assignment,
+) -> tuple[PackPart, ...]:
+    """The parts, with the questions as students read them and the expressions that checks are given."""
+    made: list[PackPart] = []
     for exercise in masters.exercises(notebook):
         said: list[str] = []
         for cell in notebook["cells"][exercise.start : exercise.stop]:
@@ -238,12 +225,16 @@ def _parts(
                 said.append(cell["source"])
             if p is None or p.points is None:
                 continue
+            if any(one.name == p.name for one in made):
+                raise ValueError(f"each part must be in it once, got {p.name!r} twice")
             points = assignment.points.get(p.name, p.points)
             facts = (p.name, p.role, points, exercise.label, exercise.title)
             if p.role == "test":
-                made.append(HandoutPart(*facts, expression=_expression(called[p.name], p.name)))
+                if p.name not in called:
+                    raise ValueError(f"the test of {p.name} must call check({p.name!r}, …) with one argument")
+                made.append(PackPart(*facts, expression=called[p.name], partial=partial[p.name]))
             else:
-                made.append(HandoutPart(*facts, question="\n\n".join(said), rubric=rubrics[p.name]))
+                made.append(PackPart(*facts, question="\n\n".join(said), rubric=rubrics[p.name]))
     known = [one.name for one in made]
     for name in assignment.points:
         if name not in known:
@@ -253,24 +244,12 @@ def _parts(
     return tuple(made)
 
 
-def _expression(source: str, name: str) -> str:
-    """Return the arguments of the check's call besides the part's name."""
-    answers = answers_of(source)
-    if name not in answers:
-        raise ValueError(f"the test of {name} must call check({name!r}, …) with one more argument")
-    return answers[name]
-
-
-def _from(found: ExerciseSet) -> str:
-    """Describe the source of the exercises, in words."""
+def _origin(found: ExerciseSet) -> str:
+    """Describe the source of the book's exercises, in words; "" for the course's own."""
     if found.own:
         return ""
     number = re.match(r"\d+", found.name)
     return f"chapter {int(number[0])} of the book" if number else f"the book's “{found.title}”"
-
-
-def _rows(exercises: list[Exercise], worth: Mapping[str, float]) -> list[tuple[Exercise, float]]:
-    return [(one, sum(worth[p.name] for p in one.parts if p.points is not None)) for one in exercises]
 
 
 def _shorten(cells: list[Cell], labels: set[str]) -> None:
@@ -287,10 +266,6 @@ def _shorten(cells: list[Cell], labels: set[str]) -> None:
             sentences = [one for one in _SENTENCE.split(paragraph) if not _PUBLIC.search(one)]
             kept.append(" ".join(sentences) if _PUBLIC.search(paragraph) else paragraph)
         cell["source"] = "\n\n".join(one for one in kept if one.strip())
-
-
-def _markdown(source: str, name: str) -> Cell:
-    return {"cell_type": "markdown", "id": name, "metadata": {}, "source": source}
 
 
 def _as_text(cells: list[Cell], answers: list[Cell], found: ExerciseSet) -> None:
@@ -344,25 +319,25 @@ def _for_nbgrader(cell: Cell, worth: Mapping[str, float]) -> None:
 class Release:
     """A released pack: its zip, and "new", "unchanged" or "changed" beside what was there."""
 
-    pack: Handout
+    pack: Pack
     path: Path
     state: str
 
 
-def zipped(course: Course, pack: Handout, book: Path | None = None) -> bytes:
+def zipped(course: Course, pack: Pack, book: Path | None = None) -> bytes:
     """The zip that students get; its times are fixed and nothing is compressed, so its bytes are the same."""
     assignment = course.assignment(pack.assignment)
-    found = open_set(pack.set, course.folder, book)
+    book = sets.open_all(pack.set, course.folder, book)[0].book
     files = {
-        pack.file: json.dumps(pack.notebook, indent=1, ensure_ascii=False) + "\n",
+        pack.file: _json(pack.notebook),
         "HOW_TO_HAND_IN.md": how_to_hand_in(course, assignment, pack.file, pack.points),
-        "requirements.txt": requirements(course, found.book),
-        "environment.yml": environment(course, found.book),
+        "requirements.txt": requirements(course, book),
+        "environment.yml": environment(course, book),
     }
     content = io.BytesIO()
     with zipfile.ZipFile(content, "w", zipfile.ZIP_STORED) as archive:
         for name, text in files.items():
-            refusals.refuse(text, course, found)
+            refusals.refuse(text, course, book)
             entry = zipfile.ZipInfo(f"{pack.assignment}/{name}", (1980, 1, 1, 0, 0, 0))
             entry.create_system, entry.external_attr = 3, 0o644 << 16
             archive.writestr(entry, text.encode())
@@ -380,7 +355,7 @@ def release(
     name : str
         The assignment.
     replace : bool
-        Release it anew where what was handed out differs.
+        Release it anew where what was handed out differs; the manifest before is kept in `release/earlier`.
     dry_run : bool
         Write nothing.
     book : path, optional
@@ -405,9 +380,16 @@ def release(
         )
     if not dry_run:
         folder.mkdir(parents=True, exist_ok=True)
+        if before is not None and not same:
+            _earlier(course).mkdir(exist_ok=True)
+            atomic_write(_earlier(course) / f"{name}.{before.digest[:12]}.json", manifest.read_text("utf-8"))
         # The manifest last: what it says was handed out is there.
         if not path.exists() or path.read_bytes() != content:
             atomic_write(path, content)
         if not same:
-            atomic_write(manifest, json.dumps(pack.facts(), indent=1, ensure_ascii=False) + "\n")
+            atomic_write(manifest, _json({"format": FORMAT, **pack.facts()}))
     return Release(pack, path, state)
+
+
+def _json(content: object) -> str:
+    return json.dumps(content, indent=1, ensure_ascii=False) + "\n"

@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ppobook.course.pictures import inlined
+from ppobook.course.sources import plain
 from ppobook.teaching.tags import Cell, Notebook, part
 
 __all__ = ["Rebuilt", "RunCell", "Unreadable", "rebuild", "sources"]
@@ -91,12 +92,13 @@ def rebuild(notebook: Notebook, submission: bytes) -> Rebuilt:
     taken = {own.index for own in chosen.values()}
     anchor = -1
     behind: dict[int, list[_Own]] = {}
-    handed_out = {cell["source"].strip() for cell in notebook["cells"]}  # a copy of such a cell says nothing
+    # A copy of such a cell says nothing.
+    handed_out = {plain(cell["source"], cell["cell_type"] == "code") for cell in notebook["cells"]}
     stands_for = {own.index: index for index, own in chosen.items()}
     for own in cells:
         if own.index in taken:
             anchor = stands_for[own.index]
-        elif own.source.strip() and own.source.strip() not in handed_out:
+        elif own.source.strip() and plain(own.source, own.kind == "code") not in handed_out:
             behind.setdefault(anchor, []).append(own)
     for own in behind.get(-1, []):
         _add_own(result, own)
@@ -116,7 +118,8 @@ def _add(result: Rebuilt, cell: Cell, own: _Own | None) -> None:
     """A cell of the pack, with what stands in its place in the submission."""
     p = part(cell)
     given, source = cell["source"], None if own is None else own.source
-    changed = source is not None and source.strip() != given.strip()
+    code = cell["cell_type"] == "code"
+    changed = source is not None and plain(source, code) != plain(given, code)
     if p is not None and p.role in ("solution", "manual") and not changed:
         result.unchanged.add(p.name)
     if cell["cell_type"] != "code":

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from ppobook.course import masters
 from ppobook.course.sets import ExerciseSet
 from ppobook.course.settings import Course
-from ppobook.teaching.tags import Notebook, part
+from ppobook.teaching.tags import Cell, Notebook, part
 
 _MARKERS = re.compile(r"^\s*(# solution|# hidden|<!--\s*solution\s*-->)\s*$", re.M)
+_SOLUTION = re.compile(r"^[ \t]*# solution[ \t]*$", re.M)
 _HIDDEN = re.compile(r"^[ \t]*# hidden[ \t]*$", re.M)
-_HOMES = "home|Users|root"
-_PATHS = re.compile(rf"(?<![\w.])(/({_HOMES})/|[A-Z]:\\{{1,2}}Users\\)")
+_PATHS = re.compile(r"(?<![\w.])(/(home|Users|root)/|[A-Z]:\\{1,2}Users\\)")
 _PUBLIC = re.compile(r"\]\([^)]*exercises/[^)]*\)")
 # Shorter lines stand in given code as well: `return table`.
 LINE = 24
@@ -24,7 +24,7 @@ class LeakError(ValueError):
     """A file for students holds what they must not see."""
 
 
-def refuse(text: str, course: Course, found: ExerciseSet) -> None:
+def refuse(text: str, course: Course, book: Path) -> None:
     """Refuse a file with the secret or a path of this machine in it.
 
     Raises
@@ -33,21 +33,20 @@ def refuse(text: str, course: Course, found: ExerciseSet) -> None:
     """
     if course.secret in text:
         raise LeakError("a pack must not hold the course's secret, and this one does")
-    own = (str(course.folder), str(found.book), str(Path.home()))
+    own = (str(course.folder), str(book), str(Path.home()))
     here = next((path for path in own if len(path) > 1 and path in text), None)
     if here or (matched := _PATHS.search(text)):
         shown = here or matched[0]  # type: ignore[index]
         raise LeakError(f"a pack must not hold a path of a machine, and this one has {shown!r}")
 
 
-def refuse_solutions(notebook: Notebook, found: ExerciseSet) -> None:
-    """Refuse a notebook in which a solution of its set, a model answer or a hidden line can be read.
+def refuse_solutions(cells: Sequence[Cell], found: ExerciseSet) -> None:
+    """Refuse cells of a set in which a solution, a model answer or a hidden line of it can be read.
 
     Raises
     ------
     LeakError
     """
-    cells = notebook["cells"]
     for cell in cells:
         if marker := _MARKERS.search(cell["source"]):
             raise LeakError(
@@ -62,39 +61,34 @@ def refuse_solutions(notebook: Notebook, found: ExerciseSet) -> None:
     given = {line for source in public for line in _lines(source)}
     hunts = {
         p.name: range(one.start, one.stop)
-        for one in masters.exercises(notebook)
+        for one in masters.exercises({"cells": list(cells)})
         if one.kind == "Hunt"
         for p in one.parts
     }
-    for name, role, text in _private(found.notebook):
+    for name, what, text in _private(found.notebook):
         body = _plain(text)
         secret = set(_lines(text)) - given
         whole = len(body) >= LINE and not any(body in _plain(source) for source in public)
         for i, cell in enumerate(cells):
             # With another bug, a Hunt's own cells may hold lines of the book's cure; never all of it.
-            own = role == "solution" and i in hunts.get(name, ())
+            lines = what != "the solution" or i not in hunts.get(name, ())
             if (whole and body in _plain(cell["source"])) or (
-                not own and not secret.isdisjoint(_lines(cell["source"]))
+                lines and not secret.isdisjoint(_lines(cell["source"]))
             ):
-                what = {"solution": "the solution", "manual": "the model answer", "test": "hidden lines"}[
-                    role
-                ]
                 raise LeakError(f"a pack must not hold {what} of {name}, and this one does")
 
 
 def _private(master: Notebook) -> Iterator[tuple[str, str, str]]:
-    """The name and role of each part with something that a student must not see, and what it is."""
+    """The name of each part with something that a student must not see, what it is, and its text."""
     answers = masters.solutions(master)
     for cell in master["cells"]:
         p = part(cell)
-        if p is None:
-            continue
-        if p.role == "solution":
-            yield p.name, p.role, re.split(r"^[ \t]*# solution[ \t]*$", cell["source"], flags=re.M)[1]
-        elif p.role == "manual":
-            yield p.name, p.role, answers[p.name].source
-        elif len(halves := _HIDDEN.split(cell["source"], maxsplit=1)) == 2:
-            yield p.name, p.role, halves[1]
+        if p is not None and p.role == "solution":
+            yield p.name, "the solution", _SOLUTION.split(cell["source"])[1]
+        elif p is not None and p.role == "manual":
+            yield p.name, "the model answer", answers[p.name].source
+        elif p is not None and len(halves := _HIDDEN.split(cell["source"], maxsplit=1)) == 2:
+            yield p.name, "hidden lines", halves[1]
 
 
 def _lines(text: str) -> Iterator[str]:
@@ -103,5 +97,4 @@ def _lines(text: str) -> Iterator[str]:
 
 
 def _plain(text: str) -> str:
-    """A text whatever its white space."""
     return " ".join(text.split())

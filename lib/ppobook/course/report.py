@@ -151,7 +151,7 @@ def _mistakes(part: SheetPart, mine: _Mine, varied: bool) -> Iterator[Mistake]:
         key = kind, str(verdict.get("mistake") or "") if named else ""
         found.setdefault(key, []).append(student)
         said = [text for head, text in paragraphs(str(verdict.get("message") or "")) if head == "Think"]
-        think.setdefault(key, f"{'In the book’s form: ' * varied}{said[0]}" if said else "")
+        think.setdefault(key, f"{'In the book’s numbers: ' * varied}{said[0]}" if said else "")
     for (kind, name), students in found.items():
         share = part.partial.get(name) if kind == "mistake" else None
         yield Mistake(part.name, kind, name or kind, tuple(students), think[kind, name], share)

@@ -7,9 +7,54 @@ import tomllib
 from pathlib import Path
 
 from ppobook.course.settings import Course
+from ppobook.teaching.tags import Cell
 
 _NAME = re.compile(r"[A-Za-z0-9._-]+")
 CPU = "https://download.pytorch.org/whl/cpu"
+_BY_HAND = "The book's library comes from its folder: pip install --editable FOLDER-OF-THE-BOOK"
+
+_INSTALL = """\
+# The exercises need the book's library. Where it is missing, as on Colab, this cell installs it.
+import importlib.util
+import subprocess
+import sys
+
+if importlib.util.find_spec("ppobook") is None:
+    subprocess.run([sys.executable, "-m", "pip", "install", "-q", "LIBRARY"], check=True)"""
+_NAMED = """\
+# The exercises need the book's library, in the environment that HOW_TO_HAND_IN.md describes.
+import ppobook"""
+
+
+def install_cell(course: Course) -> Cell:
+    """The first code cell of a pack: it installs the book's library where that is missing, or names it."""
+    source = _INSTALL.replace("LIBRARY", _library(course)) if course.book else _NAMED
+    return {
+        "cell_type": "code",
+        "id": "install",
+        "metadata": {},
+        "source": source,
+        "outputs": [],
+        "execution_count": None,
+    }
+
+
+def requirements(course: Course, book: Path) -> str:
+    """The text of requirements.txt."""
+    library = _library(course) if course.book else f"# {_BY_HAND}"
+    return "\n".join([f"--extra-index-url {CPU}", *_pins(book), library, ""])
+
+
+def environment(course: Course, book: Path) -> str:
+    """The text of environment.yml, for conda."""
+    library = f"      - {_library(course)}" if course.book else f"      # {_BY_HAND}"
+    pins = [f"      - {pin}" for pin in _pins(book)]
+    head = ["name: course", "channels:", "  - conda-forge", "dependencies:", "  - python=3.12", "  - pip"]
+    return "\n".join([*head, "  - pip:", f"      - --extra-index-url {CPU}", *pins, library, ""])
+
+
+def _library(course: Course) -> str:
+    return f"ppobook[lab] @ git+{course.book}"
 
 
 def _pins(book: Path) -> list[str]:
@@ -27,26 +72,3 @@ def _pins(book: Path) -> list[str]:
 
 def _plain(name: str) -> str:
     return re.sub(r"[-_.]+", "-", name.strip()).lower()
-
-
-def _library(course: Course) -> str:
-    if course.book:
-        return f"ppobook[lab] @ git+{course.book}"
-    return ""
-
-
-_BY_HAND = "The book's library comes from its folder: pip install --editable FOLDER-OF-THE-BOOK"
-
-
-def requirements(course: Course, book: Path) -> str:
-    """The text of requirements.txt."""
-    library = _library(course) or f"# {_BY_HAND}"
-    return "\n".join([f"--extra-index-url {CPU}", *_pins(book), library, ""])
-
-
-def environment(course: Course, book: Path) -> str:
-    """The text of environment.yml, for conda."""
-    library = f"      - {_library(course)}" if course.book else f"      # {_BY_HAND}"
-    pins = [f"      - {pin}" for pin in _pins(book)]
-    head = ["name: course", "channels:", "  - conda-forge", "dependencies:", "  - python=3.12", "  - pip"]
-    return "\n".join([*head, "  - pip:", f"      - --extra-index-url {CPU}", *pins, library, ""])

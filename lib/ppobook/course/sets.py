@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -45,22 +45,27 @@ class ExerciseSet:
         """Its exercises, in order."""
         return tuple(masters.exercises(self.notebook))
 
-    def chosen(self, labels: tuple[str, ...]) -> tuple[Exercise, ...]:
-        """The exercises with these labels, in the set's order; all of them where there are no labels.
 
-        Raises
-        ------
-        ValueError
-            The set has no such exercise.
-        """
-        known = [one.label for one in self.exercises]
-        for label in labels:
-            if label not in known:
-                raise ValueError(
-                    f"exercises must be of the set {self.name}, which has {', '.join(known)}, "
-                    f"got {label!r}{did_you_mean(label, known)}"
-                )
-        return tuple(one for one in self.exercises if not labels or one.label in labels)
+def chosen(sets: Sequence[ExerciseSet], labels: Sequence[str]) -> list[tuple[Exercise, ...]]:
+    """The exercises with these labels, set by set; all of them where there are no labels.
+
+    Raises
+    ------
+    ValueError
+        The sets have no such exercise, or none of one set is chosen.
+    """
+    known = [one.label for found in sets for one in found.exercises]
+    for label in labels:
+        if label not in known:
+            raise ValueError(
+                f"exercises must be of {' and '.join(one.name for one in sets)}, which has {', '.join(known)}, "
+                f"got {label!r}{did_you_mean(label, known)}"
+            )
+    made = [tuple(one for one in found.exercises if not labels or one.label in labels) for found in sets]
+    for found, exercises in zip(sets, made, strict=True):
+        if not exercises:
+            raise ValueError(f"exercises must hold one of {found.name}, or `set` must not name it")
+    return made
 
 
 def names(course: Path | None = None, book: Path | None = None) -> dict[str, Path]:
@@ -130,6 +135,11 @@ def _apart(cells: Iterable[Cell]) -> Iterator[Cell]:
         at = headings[-1].start()
         yield {**cell, "metadata": dict(cell["metadata"]), "source": cell["source"][:at].rstrip()}
         yield {**cell, "source": cell["source"][at:]}
+
+
+def open_all(names: str, course: Path | None = None, book: Path | None = None) -> tuple[ExerciseSet, ...]:
+    """The sets of an assignment, whose names are separated by commas: see `open_set`."""
+    return tuple(open_set(name.strip(), course, book) for name in names.split(","))
 
 
 @functools.lru_cache(maxsize=64)

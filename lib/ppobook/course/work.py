@@ -6,7 +6,7 @@ Here the course's files meet grading and the scores; the modules below this one 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -15,7 +15,7 @@ from ppobook.course import collecting, gradebook, own_checks, packs, roster, tra
 from ppobook.course.feedback import Setting, words
 from ppobook.course.gradebook import Decisions, Score, decide, scores
 from ppobook.course.records import Job, Record, Sheet, SheetPart, Submission, digest, read_records
-from ppobook.course.sets import open_set
+from ppobook.course.sets import open_all
 from ppobook.course.settings import Course
 from ppobook.teaching import checks
 from ppobook.teaching.workspace import find_source
@@ -65,7 +65,7 @@ def sheet(course: Course, name: str) -> Sheet:
     parts = tuple(
         SheetPart(
             *(one.name, one.role, one.points, one.exercise, one.title, one.question, one.rubric),
-            partial={**getattr(one, "partial", {}), **assignment.partial.get(one.name, {})},
+            partial={**one.partial, **assignment.partial.get(one.name, {})},
         )
         for one in handout.parts
     )
@@ -80,21 +80,22 @@ def job(course: Course, name: str) -> Job:
     made, handout = sheet(course, name), packs.released(course, name)
     assert handout is not None
     tested = [part.name for part in made.parts if part.role == "test"]
-    own = own_checks.beside(course.folder / "exercises" / f"{handout.set}.md")
+    files = [course.folder / "exercises" / f"{one.strip()}.md" for one in handout.set.split(",")]
+    own = [own_checks.beside(file) for file in files]
     return Job(course.folder, made, {one: check_digest(one, own) for one in tested}, ppobook.__version__)
 
 
-def check_digest(name: str, own: Path) -> str:
+def check_digest(name: str, own: Sequence[Path]) -> str:
     """Return an identifier of a check: the digest of its files, the book's or the course's own."""
-    module, file = checks.names().get(name), own
+    module, files = checks.names().get(name), own
     folder = Path(checks.__file__).parent
     if module is not None:
         # Not by importing its package, and with it torch: most commands need no more of a check than this.
         file = folder.joinpath(*module.removeprefix(f"{checks.__name__}.").split("."))
-        file = file / "__init__.py" if file.is_dir() else file.with_suffix(".py")
+        files = [file / "__init__.py" if file.is_dir() else file.with_suffix(".py")]
     shared = [folder / "__init__.py", folder / "findings.py", folder / "probes.py", folder / "common.toml"]
     shared += sorted((folder / "beside").glob("*.py"))
-    mine = [file, file.with_suffix(".toml"), file.with_name("__init__.py")]
+    mine = [one for file in files for one in (file, file.with_suffix(".toml"), file.with_name("__init__.py"))]
     return digest(b"\0".join(path.read_bytes() for path in (*shared, *mine) if path.exists()))[:16]
 
 
@@ -108,7 +109,8 @@ def ready(course: Course, name: str) -> None:
     """
     handout = packs.released(course, name)
     assert handout is not None
-    own_checks.refuse(open_set(handout.set, course.folder))
+    for one in open_all(handout.set, course.folder):
+        own_checks.refuse(one)
 
 
 def other_points(course: Course, name: str) -> list[str]:
@@ -133,11 +135,11 @@ def other_points(course: Course, name: str) -> list[str]:
 
 
 def varied(course: Course, name: str) -> frozenset[str]:
-    """The parts of an assignment that were handed out in another form than the book's."""
+    """The parts of an assignment that were handed out with other numbers than the book's."""
     handout = packs.released(course, name)
     assert handout is not None
     try:
-        return frozenset(packs.forms(course, handout))
+        return frozenset(name for name, one in packs.drawn(course, handout).items() if one.note)
     except (OSError, ValueError):  # without the book's folder
         return frozenset()
 

@@ -31,12 +31,17 @@ FACTS = re.compile(r"^\*(\w+) · difficulty (\S+) of 5 · (\S+) minutes? · outc
 
 @dataclass(frozen=True)
 class Part:
-    """One tagged cell: its role, its name, its points (None for a solution) and where it stands."""
+    """One tagged cell: its role, its name, its points (None for a solution) and where it stands.
+
+    ``partial`` has, for some mistakes that the check of a test cell names, the share of the points that is left;
+    it is read from the cell's metadata.
+    """
 
     role: str
     name: str
     points: float | None
     index: int
+    partial: Mapping[str, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -92,7 +97,8 @@ def part(cell: Mapping[str, Any], index: int = -1) -> Part | None:
         if role == "solution" and len(rest) == 1:
             return Part(role, rest[0], None, index)
         if role in ("test", "manual") and len(rest) == 2 and points(rest[1]) is not None:
-            return Part(role, rest[0], points(rest[1]), index)
+            partial = cell.get("metadata", {}).get("partial", {})
+            return Part(role, rest[0], points(rest[1]), index, partial)
     return None
 
 

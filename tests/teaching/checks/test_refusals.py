@@ -70,3 +70,20 @@ def test_float64_and_plain_lists_are_as_good() -> None:
         assert checks.run(name, in_double(dpo.reference(name))).right, name
     answer = dpo.reference("best-policy")
     assert checks.run("best-policy", lambda *given: [x.tolist() for x in answer(*given)]).right
+
+
+def test_a_batch_whose_rewards_are_equal_cannot_be_chosen_among_thousands() -> None:
+    right, calls = Exercises("08_grpo").reference("hunt-groups"), []
+
+    def zeros(prompts: Any, group_size: int, draw: Any, reward: Any) -> Any:
+        """After a first batch, draw so many answers that some have equal rewards, and take those."""
+        calls.append(group_size)
+        if len(calls) == 1:
+            return right(prompts, group_size, draw, reward)
+        many = draw(prompts.repeat_interleave(4096 * group_size)).view(-1, 4096)
+        rows, answers = prompts.repeat_interleave(group_size), many[:, 0]
+        reward(rows, answers)
+        return rows, answers, torch.zeros(len(rows))
+
+    verdict = checks.run("hunt-groups", zeros)
+    assert (verdict.kind, verdict.name) == ("returned", "far more answers than asked for")

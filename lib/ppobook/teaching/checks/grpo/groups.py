@@ -414,6 +414,12 @@ class _World:
                 "returned", "not three things", f"rows, answers and advantages must come back; got {came}."
             )
         n = len(self.prompts) * self.size
+        if len(self.drawn) > 4 * n:  # among thousands some have equal rewards, and advantages of zero
+            raise Stop(
+                "returned",
+                "far more answers than asked for",
+                f"the batch needs {n} answers, one for each row; {len(self.drawn)} were drawn.",
+            )
         names = "the rows", "the answers", "the advantages"
         found = [as_array(_plain(x), (n,), name) for x, name in zip(back, names, strict=True)]
         rows, answers = (x.astype(int) for x in found[:2])
