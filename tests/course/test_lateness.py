@@ -1,4 +1,4 @@
-"""Late days, grace, extensions, groups, and which submission counts."""
+"""Late days, grace, extensions and groups."""
 
 from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta
@@ -7,8 +7,8 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from ppobook.course.lateness import Lateness, counts, deadline, lateness
-from ppobook.course.settings import Assignment, Course, Extension, Late
+from ppobook.course.lateness import Lateness, deadline, lateness
+from ppobook.course.settings import Assignment, Course, Extension, Late, Term
 
 BERLIN = ZoneInfo("Europe/Berlin")
 DUE = datetime(2027, 3, 1, 23, 59, tzinfo=BERLIN)
@@ -63,7 +63,7 @@ def test_extensions_hold_for_the_group():
     until = DUE + timedelta(days=4)
     week = Assignment("week", "set", DUE)
     course = Course(
-        Path(), "t", date(2027, 2, 1), date(2027, 5, 1), BERLIN, "0" * 64,
+        Path(), "t", Term(date(2027, 2, 1), date(2027, 5, 1)), BERLIN, "0" * 64,
         (week, replace(week, name="other")),
         extensions=(Extension("ada", "week", until), Extension("eve", "week", DUE - timedelta(days=1))),
         groups={"week": (("ada", "bob"),)},
@@ -72,19 +72,3 @@ def test_extensions_hold_for_the_group():
     assert deadline(course, week, "mel") == DUE
     assert deadline(course, week, "eve") == DUE  # no extension takes time away
     assert deadline(course, course.assignments[1], "ada") == DUE
-
-
-@pytest.mark.parametrize(
-    ("delays", "which"),
-    [
-        ([], None),
-        ([-3, -1, -2], 1),
-        ([-1, 0.5], 0),  # the latest in time
-        ([0.5, 0.9], 1),
-        ([0.5, 1.5, 0.6], 2),
-        ([2.5, 2.9, 8], 1),
-        ([5, 7, 6], 1),  # none counts
-    ],
-)
-def test_the_latest_in_time_counts(delays, which):
-    assert counts([after(days=one) for one in delays], DUE, LATE) == which

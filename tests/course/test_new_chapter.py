@@ -153,12 +153,6 @@ def test_a_new_chapter_is_assigned_handed_in_and_graded(
     assert course_command("solutions", name, "--course", folder) == 0
 
 
-def test_a_new_chapter_has_a_schedule_and_slides(
-    tmp_path: Path, book: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert course_command("schedule", "--weeks", "1", "--chapters", "11") == 0
-    said = capsys.readouterr().out
-    assert "chapter 11, A made-up chapter" in said
-    assert "once-more" in said
+def test_a_new_chapter_has_slides(tmp_path: Path, book: Path) -> None:
     assert course_command("slides", "11", "--out", tmp_path / "slides.html") == 0
     assert "One sentence says what it is about." in (tmp_path / "slides.html").read_text(encoding="utf-8")

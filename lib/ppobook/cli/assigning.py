@@ -45,11 +45,10 @@ def new(
         timezone: the time zone of its dates, Europe/Berlin; the machine's if left out
         dry_run: print the course.yml, and write nothing
     """
-    from ppobook.course import beginning
-    from ppobook.course.reading import Value
+    from ppobook.course import beginning, settings
 
     validation.path("folder", folder, "a folder for the course")
-    first = None if begin is None else Value(begin, "begin", 1, 1).day()
+    first = None if begin is None else settings.day(begin, "begin")
     text = beginning.begin(
         folder,
         title=title,
@@ -169,45 +168,31 @@ def similar(name: Name, /, *, out: MaybeFile = None, course: Folder = ".") -> No
 
 
 @command
-def students(
-    file: MaybeFile = None,
-    /,
-    *,
-    drop: bool = False,
-    replace: bool = False,
-    dry_run: bool = False,
-    course: Folder = ".",
-) -> None:
+def students(file: MaybeFile = None, /, *, dry_run: bool = False, course: Folder = ".") -> None:
     """Show the students, or import a list: a CSV of Canvas or Moodle, or one with the column student_id.
+
+    Who is missing in the list leaves the roster, unless they have handed something in: `erase` is for them.
 
     Args:
         file: the list; if left out, the roster is shown
-        drop: drop from the roster who is missing in the list and has handed something in, too
-        replace: take a list in which more than half of the roster is missing
         dry_run: show what would change, and write nothing
         course: the course's folder
     """
     from ppobook.course import roster, settings
 
     folder = settings.load(course).folder
+    had = roster.load(folder)
     if file is None:
-        for one in roster.load(folder):
+        for one in had:
             print(f"{one.student_id}  {one.name}{f'  {one.group}' if one.group else ''}")
         return
-    known = [one.student_id for one in roster.load(folder)]
-    listed = roster.read(validation.path("file", file, "a list of students"), known)
-    found = roster.changes(folder, listed, drop=drop)
-    for line in found.lines():
+    listed = roster.read(validation.path("file", file, "a list of students"), [one.student_id for one in had])
+    after, said = roster.merged(folder, listed)
+    for line in said:
         print(line)
-    if found.most_missing and not (replace or dry_run):
-        raise ValueError(
-            f"the list must have at least half of the {validation.counted(len(known), 'student')} of "
-            f"{roster.FILE}, or nothing is written: its ids may be others, such as logins; --replace takes it"
-        )
     if not dry_run:
-        roster.write(folder, found.after)
-    counts = f"{len(found.added)} new, {len(found.changed)} changed, {len(found.dropped)} dropped"
-    print(f"{validation.counted(len(found.after), 'student')}: {counts}{'; nothing was written' * dry_run}")
+        roster.write(folder, after)
+    print(f"{validation.counted(len(after), 'student')}{'; nothing was written' * dry_run}")
 
 
 @command
@@ -228,7 +213,8 @@ def collect(
         source: a folder of zips, notebooks or git clones, or the zip that Moodle or Canvas gives
         student: whose the source is, one file, whatever it is called: one in submitted/…/_unknown, or another
             of several that somebody handed in
-        times: a CSV with student_id and time, for a source that does not know when something came
+        times: a CSV with student_id and time, for a source that does not know when something came; it also
+            corrects what was collected before
         dry_run: say what would be collected, and keep nothing
         course: the course's folder
     """
@@ -241,13 +227,14 @@ def collect(
     given = collecting.read_times(Path(times), opened) if times is not None else None
     found = collecting.collect(opened, name, source, student=student, times=given, dry_run=dry_run)
     now = datetime.now(UTC)
-    for who, made, late in found.new:
-        days = f", {validation.counted(late, 'day')} late" if late else ""
-        print(f"+ {who}  {made.time.astimezone(opened.timezone):%Y-%m-%d %H:%M}{days}")
-        if made.time > now + timedelta(minutes=5):  # clocks differ a little
+    for who, made, came in found.new:
+        print(f"+ {who}  {came}")
+        if made.time is not None and made.time > now + timedelta(minutes=5):  # clocks differ a little
             print("    its time is to come; --times gives another one")
         for note in made.notes:
             print(line(f"    {note}"))
+    for who, came in found.updated:
+        print(f"~ {who}  {came}")
     for made in found.empty:
         why = f"no notebook of {name} that can be read, so nothing to grade; what came is kept"
         print(line(f"! {made.label}: {why}"))
@@ -259,7 +246,11 @@ def collect(
     if found.missing:
         print(f"Nothing yet from: {', '.join(one.student_id for one in found.missing)}")
     total = validation.counted(len(found.new), "new submission")
-    print(f"{total}, {found.again} already kept{'; nothing was written' * dry_run}")
+    updated = f", {len(found.updated)} with another time" if found.updated else ""
+    print(f"{total}{updated}, {found.again} already kept{'; nothing was written' * dry_run}")
+    late = [one.by for one in collecting.counting(opened, name) if one.late_unknown]
+    if late:
+        print(f"Late, nobody knows how late, so all points count until --times says more: {', '.join(late)}")
 
 
 @command
@@ -283,10 +274,9 @@ def extend(
         dry_run: show the line, and write nothing
         course: the course's folder
     """
-    from ppobook.course import extending, settings
-    from ppobook.course.reading import Value
+    from ppobook.course import lateness, settings
 
     opened = settings.load(course)
-    moment = settings.moment(Value(until, "until", 1, 1), opened.timezone)
-    line = extending.extend(opened, student, name, moment, reason, dry_run=dry_run)
+    moment = settings.moment(until, opened.timezone, "until")
+    line = lateness.extend(opened, student, name, moment, reason, dry_run=dry_run)
     print(f"course.yml{' would get' * dry_run}: - {line}")

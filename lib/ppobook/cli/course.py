@@ -26,6 +26,8 @@ COMMANDS = {
     "report": ("ppobook.cli.course_grading:report", "show which mistakes the class made"),
     "similar": ("ppobook.cli.assigning:similar", "list equal and nearly equal code answers"),
     "correct": ("ppobook.cli.course_grading:correct", "correct points of one student or of all"),
+    "export": ("ppobook.cli.student_data:export", "write all that is kept about a student into a zip"),
+    "erase": ("ppobook.cli.student_data:erase", "erase all that is kept about a student"),
     "slides": ("ppobook.cli.teach:slides", "slides of a chapter, in one HTML file"),
     "schedule": ("ppobook.cli.teach:schedule", "a plan of the term, with honest hours"),
 }
@@ -43,6 +45,7 @@ EXAMPLES = """\
   ppobook course grade week-03 --course ~/course
   ppobook course mark week-03 --course ~/course
   ppobook course grades week-03 --course ~/course
+  ppobook course export ada --course ~/course
   ppobook course slides 3 --out clipped.html
   ppobook course schedule --weeks 10"""
 

@@ -78,6 +78,8 @@ class Result:
     parts: dict[str, PartResult] = field(default_factory=dict)
     manual: dict[str, dict[str, Any]] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
+    missing: list[str] = field(default_factory=list)
+    unclear: list[str] = field(default_factory=list)
     errors: list[CellError] = field(default_factory=list)
     cpu: float = 0.0
     peak_mb: float = 0.0
@@ -169,7 +171,8 @@ def ungraded(pack: Pack, kind: str, reason: str, submission: bytes | None = None
 
 def _result(pack: Pack, rebuilt: Rebuilt) -> Result:
     manual = {p.name: {"text": rebuilt.texts.get(p.name, ""), "max": p.points} for p in pack.manual}
-    return Result(pack.assignment, manual=manual, notes=list(rebuilt.notes))
+    notes, missing, unclear = list(rebuilt.notes), list(rebuilt.missing), list(rebuilt.unclear)
+    return Result(pack.assignment, manual=manual, notes=notes, missing=missing, unclear=unclear)
 
 
 class _Run:

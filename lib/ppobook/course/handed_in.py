@@ -1,8 +1,9 @@
 """Owners and times of submissions: names as students, Moodle, Canvas and git hosts write them.
 
 - a git host: a folder for each student, a clone: `ada`, `week-03-ada`; the time is that of the last commit
-- Moodle: `Ada Lovelace_4711_assignsubmission_file_`, a folder, or the beginning of a file's name
-- Canvas: `lovelaceada_LATE_101_5512_week-03-1.ipynb`, with the numbers of user and file
+- Moodle: `Ada Lovelace_4711_assignsubmission_file_`, a folder, or the beginning of a file's name; the name of
+  a group and a hyphen may stand in front, and blind marking puts `Participant` in the name's place
+- Canvas: `lovelaceada_LATE_101_5512_week-03-1.ipynb`, or `anon_x7Qd2_5512_…` where names are hidden
 - else a zip, a notebook or a folder that is called by a student's id: `ada.zip`, `ada_week-03.ipynb`, `ada/…`
 """
 
@@ -11,64 +12,66 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from dataclasses import dataclass, field, replace
+from datetime import datetime
 from pathlib import Path, PurePosixPath
 
 from ppobook.course import archives, rebuild
-from ppobook.course.archives import CLASS, STUDENT, File, RefusedError, Source, is_clone, moment
-from ppobook.course.lateness import deadline
+from ppobook.course.archives import LARGEST, File, RefusedError, Source, moment
 from ppobook.course.rebuild import whole
 from ppobook.course.roster import Student
-from ppobook.course.settings import Assignment, Course
+from ppobook.course.settings import Course
 
 _MOODLE = re.compile(r"(?P<name>.+?)_(?P<number>\d+)_assignsubmission_(?:file|onlinetext)_?(?P<rest>.*)")
-_CANVAS = re.compile(r"(?P<name>[^_]+)_(?P<late>LATE_)?(?P<user>\d+)_(?P<file>\d+)_(?P<rest>.+)")
+_CANVAS = re.compile(
+    r"(?:(?P<name>[^_]+)_(?P<late>LATE_)?(?P<number>\d+)|anon_(?P<late_too>LATE_)?(?P<hidden>[A-Za-z0-9]+))"
+    r"_(?P<file>\d+)_(?P<rest>.+)"
+)
+# What Moodle writes in the place of a name, in some languages.
+_HIDDEN = ("participant", "participante", "teilnehmer", "teilnehmerin")
 # Canvas numbers a file that is handed in again under its name: week-03-1.ipynb.
 _AGAIN = re.compile(r"(.+)-(\d{1,3})")
+_NOTEBOOKS = 100
+_TOTAL = 4 * LARGEST
+_ARCHIVES = frozenset((".zip", ".rar", ".7z", ".tar", ".gz", ".tgz", ".bz2", ".xz"))
+_UNPACK = "unpack it into a folder with the student's id, and collect that, or ask for the notebook alone"
 
 
 @dataclass
 class HandedIn:
-    """One submission of a source. ``student`` is None where nobody of the roster could be found.
+    """One submission of a source.
 
-    ``notebooks`` are names and bytes, ``saved`` their times where they are known, ``original`` is what came,
-    where that was a zip or no notebook at all.
+    Attributes
+    ----------
+    label, kind : str
+        What it is called there, and "moodle", "canvas", "git" or "file".
+    student : str or None
+        None where nobody of the roster could be found, or several.
+    files : list of File
+        Not yet read.
+    time : datetime or None
+        None where the source does not know it.
+    late : bool
+        Whether the platform says that it is late.
+    notebooks : list of (str, bytes)
+    saved : list of datetime or None
+        The time of each notebook.
+    original : (str, bytes) or None
+        What came, where that was a zip or no notebook at all.
+    notes : list of str
     """
 
     label: str
     kind: str
-    name: str
     student: str | None
-    time: datetime
-    time_from: str
+    files: list[File]
+    time: datetime | None = None
+    time_from: str = "the time of the file"
+    late: bool = False
     notebooks: list[tuple[str, bytes]] = field(default_factory=list)
     saved: list[datetime | None] = field(default_factory=list)
     original: tuple[str, bytes] | None = None
     notes: list[str] = field(default_factory=list)
-
-
-@dataclass(frozen=True)
-class Group:
-    """The files that belong to one submission: whose it is, and what its name says."""
-
-    label: str
-    kind: str
-    files: tuple[File, ...]
-    number: str = ""
-    person: str = ""
-    late: bool = False
-
-
-@dataclass(frozen=True)
-class Pending:
-    """A submission that is found and not yet read; ``time`` is for where it has none."""
-
-    group: Group
-    source: Source
-    time: datetime
-    clone: Path | None = None
-    bulk: bool = False  # whether all of the source is a download of one platform
 
 
 def plain(text: str) -> str:
@@ -77,193 +80,172 @@ def plain(text: str) -> str:
     return "".join(one for one in decomposed if one.isalnum() and not unicodedata.combining(one))
 
 
-def whose(group: Group, students: Sequence[Student], assignment: str) -> str | None:
-    """The id of the student whom a submission's name means; None where nobody or several may be meant."""
-    label = group.label.lower()
-    ids = {one.student_id.lower(): one.student_id for one in students}
-    named = _called(group.person or group.label, students)
-    if group.kind == "moodle":
-        # The number behind the name is that of the submission; "Participant 123" stands for a hidden name.
-        hidden = re.fullmatch(r"\w+ (\d+)", group.person)
-        return _only(named) or _only(
-            {one.student_id for one in students if hidden and hidden[1] == one.lms_id}
-        )
-    if group.kind == "canvas":
-        numbered = {one.student_id for one in students if group.number in (one.lms_id, one.student_id)}
-        return _only(named & numbered) or _only(named | numbered)
-    if label in ids:
-        return ids[label]
-    label = label.removeprefix(assignment).strip("-_. ")
-    if label in ids:
-        return ids[label]
-    # The longest, so that "ada" is not taken for "ada-b".
-    beside = [
-        one for one in ids if re.fullmatch(rf"{re.escape(one)}[-_. (].*|.*[-_. ]{re.escape(one)}", label)
-    ]
-    longest = {ids[one] for one in beside if not any(one != other and one in other for other in beside)}
-    return _only(longest) or _only(named)
-
-
 def _called(person: str, students: Sequence[Student]) -> set[str]:
     """The ids of the students of this name, first or last name first."""
-    name, found = plain(person), set()
-    for one in students:
-        first, last = plain(one.first_name), plain(one.last_name)
-        if name and name in (first + last, last + first):
-            found.add(one.student_id)
-    return found
+    name = plain(person)
+    pairs = ((one, plain(one.first_name), plain(one.last_name)) for one in students)
+    return {one.student_id for one, first, last in pairs if name and name in (first + last, last + first)}
+
+
+def _numbered(number: str, students: Sequence[Student]) -> set[str]:
+    return {one.student_id for one in students if number and number in (one.lms_id, one.student_id)}
 
 
 def _only(found: set[str]) -> str | None:
     return next(iter(found)) if len(found) == 1 else None
 
 
+def _of_moodle(person: str, number: str, students: Sequence[Student]) -> str | None:
+    """The student of a name on Moodle. A group's name and a hyphen may stand in front of it."""
+    words = person.split("-")
+    for begin in range(len(words)):
+        name = "-".join(words[begin:])
+        if plain(name) in _HIDDEN:
+            return _only(_numbered(number, students))
+        if found := _called(name, students):
+            return _only(found) or _only(found & _numbered(number, students))
+    return None
+
+
+def _of_canvas(person: str, number: str, students: Sequence[Student]) -> str | None:
+    named, numbered = _called(person, students), _numbered(number, students)
+    return _only(named & numbered) or _only(named | numbered)
+
+
+def _of_file(label: str, students: Sequence[Student], assignment: str) -> str | None:
+    """The student whose id a file's name begins or ends with, or whose name it is."""
+    ids = {one.student_id.lower(): one.student_id for one in students}
+    for name in (label.lower(), label.lower().removeprefix(assignment).strip("-_. ")):
+        if name in ids:
+            return ids[name]
+    # The longest, so that "ada" is not taken for "ada-b".
+    beside = [
+        one for one in ids if re.fullmatch(rf"{re.escape(one)}[-_. (].*|.*[-_. ]{re.escape(one)}", name)
+    ]
+    longest = {ids[one] for one in beside if not any(one != other and one in other for other in beside)}
+    return _only(longest) or _only(_called(name, students))
+
+
 def read(
-    path: Path,
-    course: Course,
-    assignment: Assignment,
-    students: Sequence[Student],
-    student: str | None = None,
-) -> tuple[list[Pending], list[str]]:
+    path: Path, course: Course, assignment: str, students: Sequence[Student], student: str | None = None
+) -> tuple[list[HandedIn], list[str]]:
     """The submissions of a source, not yet read, and what was left out of it.
 
     A source is a folder, a zip of a platform, or one student's file; with a student, it is their file.
-
-    Raises
-    ------
-    ValueError
-        It is neither, or damaged.
     """
     if student is not None and path.is_dir():
         raise ValueError(f"source must be one file of {student}, got the folder {str(path)!r}")
     if not path.exists():
         raise FileNotFoundError(f"source must be a folder or a zip, got {str(path)!r}, which is not there")
-    pending: list[Pending] = []
-    bulk = False
-    time = moment(path.stat().st_mtime)
+    alone = File((whole(path.name),), moment(path.stat().st_mtime), lambda: archives.of_file(path))
     if student is not None:
-        file = File((whole(path.name),), time, path.read_bytes)
-        return [Pending(Group(student, "file", (file,)), Source([file]), time)], []
+        return [HandedIn(student, "file", student, [alone])], []
+    found: list[HandedIn] = []
     if path.is_dir():
-        clones = [one for one in (path, *sorted(path.iterdir())) if one.is_dir() and is_clone(one)]
-        pending += [Pending(Group(whole(one.name), "git", ()), Source(), time, one) for one in clones]
+        clones = [one for one in (path, *sorted(path.iterdir())) if one.is_dir() and archives.is_clone(one)]
+        for one in clones:
+            found.append(_of_clone(one, assignment, students))
         source = archives.of_folder(path)
         inside = [tuple(map(whole, one.relative_to(path).parts)) for one in clones]
         source.files = [one for one in source.files if not any(one.parts[: len(c)] == c for c in inside)]
-    elif path.suffix.lower() == ".zip" and not _is_one(path, students, assignment):
+    elif path.suffix.lower() == ".zip" and not _of_file(path.stem, students, assignment):
         try:
-            source = archives.of_zip(path, course.timezone, CLASS)
-            bulk = all(len(one.parts) == 1 and _CANVAS.fullmatch(one.parts[0]) for one in source.files)
+            source = archives.of_zip(path, course.timezone, archives.MOST_FILES_OF_A_CLASS)
         except RefusedError as error:
             raise ValueError(f"source {path.name!r}: {error}") from None
     else:
-        source = Source([File((whole(path.name),), time, path.read_bytes)])
-    tops = {one.parts[0] for one in source.files}
-    while len(tops) == 1 and all(len(one.parts) > 1 for one in source.files):
-        top = tops.pop()
-        if _MOODLE.fullmatch(top) or whose(Group(top, "file", ()), students, assignment.name):
-            break
-        # Everything lies in one folder that is nobody's.
-        source.files = [File(one.parts[1:], one.time, one.read) for one in source.files]
-        source.notes = [(parts[1:], said) for parts, said in source.notes]
-        tops = {one.parts[0] for one in source.files}
-    pending += [Pending(group, source, time, bulk=bulk) for group in _groups(source.files)]
-    return pending, [said for _, said in source.notes]
+        source = Source([alone])
+    _inside(source, students, assignment)
+    return found + list(_grouped(source, students, assignment)), [said for _, said in source.notes]
 
 
-def _is_one(path: Path, students: Sequence[Student], assignment: Assignment) -> bool:
-    """Return whether a zip is one student's, by its name."""
-    return whose(Group(path.stem, "file", ()), students, assignment.name) is not None
+def _inside(source: Source, students: Sequence[Student], assignment: str) -> None:
+    """Look inside a folder that is nobody's and holds everything."""
+    while len({one.parts[0] for one in source.files}) == 1 and all(
+        len(one.parts) > 1 for one in source.files
+    ):
+        top = source.files[0].parts[0]
+        if _MOODLE.fullmatch(top) or _of_file(top, students, assignment):
+            return
+        source.files = [replace(one, parts=one.parts[1:]) for one in source.files]
 
 
-def _groups(files: Sequence[File]) -> Iterator[Group]:
+def _grouped(source: Source, students: Sequence[Student], assignment: str) -> Iterator[HandedIn]:
     """The files by submission."""
-    found: dict[tuple[str, str], list[File]] = {}
-    facts: dict[tuple[str, str], dict[str, str]] = {}
-    for file in files:
-        top = file.parts[0]
-        alone = len(file.parts) == 1
+    found: dict[tuple[str, str], HandedIn] = {}
+    # A student may have chosen such a name, but not those of a whole class.
+    bulk = all(len(one.parts) == 1 and _CANVAS.fullmatch(one.name) for one in source.files)
+    for file in source.files:
+        top, alone, late = file.parts[0], len(file.parts) == 1, False
         if moodle := _MOODLE.fullmatch(top):
-            key, known = ("moodle", moodle["name"] + "_" + moodle["number"]), moodle.groupdict()
+            kind, label = "moodle", f"{moodle['name']}_{moodle['number']}"
+            student = _of_moodle(moodle["name"], moodle["number"], students)
             if alone:
-                file = File((moodle["rest"] or top,), file.time, file.read)
+                file = replace(file, parts=(moodle["rest"] or top,))
         elif alone and (canvas := _CANVAS.fullmatch(top)):
-            key, known = ("canvas", f"{canvas['name']}_{canvas['user']}"), canvas.groupdict()
-            file = File((canvas["rest"],), file.time, file.read)
+            person, number = canvas["name"] or "", canvas["number"] or canvas["hidden"]
+            kind, label = "canvas", f"{person or 'anon'}_{number}"
+            student = _of_canvas(person, number, students)
+            late = bool(canvas["late"] or canvas["late_too"])
+            # Its own time is that of the download.
+            file = replace(file, parts=(canvas["rest"],), time=None if bulk or late else file.time)
         else:
-            key, known = ("file", PurePosixPath(top).stem if alone else top), {}
-        found.setdefault(key, []).append(file)
-        facts[key] = known
-    for (kind, label), group in found.items():
-        known = facts[kind, label]
-        yield Group(
-            label,
-            kind,
-            tuple(group),
-            number=(known.get("user") or known.get("number") or ""),
-            person=known.get("name") or "",
-            late=bool(known.get("late")),
-        )
+            kind, label = "file", PurePosixPath(top).stem if alone else top
+            student = _of_file(label, students, assignment)
+        made = found.setdefault((kind, label), HandedIn(label, kind, student, []))
+        made.late |= late
+        made.files.append(file)
+        if kind == "canvas" and made.late:
+            made.notes = ["Canvas says that it is late, but not when it came; --times gives that"]
+        elif kind == "canvas" and not bulk:
+            made.notes = [
+                "its name is as Canvas gives them, but others here are not, so the file's time counts; "
+                "collect Canvas's zip as it was downloaded, or give --times"
+            ]
+    for (_, label), made in found.items():
+        made.notes += [said for parts, said in source.notes if parts and parts[0].startswith(label)]
+        yield made
 
 
-_NOTEBOOKS = 100
-_ARCHIVES = frozenset((".zip", ".rar", ".7z", ".tar", ".gz", ".tgz", ".bz2", ".xz"))
-_UNPACK = "unpack it into a folder with the student's id, and collect that, or ask for the notebook alone"
-
-
-def opened(pending: Pending, course: Course, assignment: Assignment, students: Sequence[Student]) -> HandedIn:
-    """Read one submission: its notebooks, also those in a zip, and its time."""
-    group = pending.group
-    student = whose(group, students, assignment.name)
-    if pending.clone is not None:
-        return _of_clone(group, pending, student)
-    name = "/".join(group.files[0].parts)
-    made = HandedIn(group.label, group.kind, name, student, pending.time, "the time of the source")
-    made.notes += [said for parts, said in pending.source.notes if parts and parts[0].startswith(group.label)]
-    times: list[datetime] = []
-    for file in group.files:
-        try:
-            _take(file, made, course, times)
-        except RefusedError as error:
-            made.notes.append(f"{file.name}: {error}")
-    if times:
-        made.time, made.time_from = max(times), "the time of the file"
-    if group.kind == "canvas":
-        due = deadline(course, assignment, student or "")
-        if not group.late and made.time > due:
-            # Its zips have the time of the download; without LATE in its name a file came in time. But in a
-            # folder, or among other files, such a name may be the student's own.
-            if pending.bulk:
-                made.time, made.time_from = due.astimezone(UTC), "Canvas: not late"
-            else:
-                made.notes.append(
-                    "its name is as Canvas gives them, which says nothing of its time here; collect Canvas's "
-                    "zip as it was downloaded, or give --times"
-                )
-        elif group.late:
-            made.notes.append("Canvas says that it is late, not when it came; --times gives that")
+def _of_clone(folder: Path, assignment: str, students: Sequence[Student]) -> HandedIn:
+    name = whole(folder.resolve().name)
+    made = HandedIn(name, "git", _of_file(name, students, assignment), [])
+    made.time, made.time_from = moment(folder.stat().st_mtime), "the time of the folder"
+    try:
+        source, made.time = archives.of_clone(folder)
+    except RefusedError as error:
+        made.notes.append(str(error))
+        return made
+    made.time_from = "the commit, which its author may have dated"
+    made.notes += [said for _, said in source.notes]
+    made.files = [one for one in source.files if one.name.lower().endswith(".ipynb")]
     return made
 
 
-def _add(made: HandedIn, file: File) -> None:
-    """Read a notebook of a submission, within what all of them together may hold."""
-    if len(made.notebooks) >= _NOTEBOOKS:
-        raise RefusedError(f"a submission must hold at most {_NOTEBOOKS} notebooks, got more")
-    content = file.read()
-    if sum(len(other) for _, other in made.notebooks) + len(content) > STUDENT.total:
-        raise RefusedError(f"a submission must hold at most {STUDENT.total >> 20} MB of notebooks, got more")
-    made.notebooks.append((file.name, content))
-    made.saved.append(file.time)
+def opened(found: HandedIn, course: Course) -> HandedIn:
+    """Read one submission: its notebooks, also those in a zip, and its time."""
+    made = replace(found, notebooks=[], saved=[], notes=list(found.notes))
+    for file in made.files:
+        try:
+            _take(file, made, course)
+        except RefusedError as error:
+            made.notes.append(f"{file.name}: {error}")
+    if times := [file.time for file in made.files if file.time is not None]:
+        made.time = max(times)
+    return made
 
 
-def _take(file: File, made: HandedIn, course: Course, times: list[datetime]) -> None:
+def _take(file: File, made: HandedIn, course: Course) -> None:
     """Put a file of a submission where it belongs."""
     suffix = PurePosixPath(file.name).suffix.lower()
     if suffix == ".ipynb":
         _add(made, file)
-    elif suffix == ".zip":
-        content = file.read()
-        made.original = file.name, content
+        return
+    if suffix != ".zip" and made.original is not None:
+        return
+    content = file.read()
+    made.original = file.name, content
+    if suffix == ".zip":
         inner = archives.of_zip(content, course.timezone)
         made.notes += [said for _, said in inner.notes]
         for one in inner.files:
@@ -272,28 +254,22 @@ def _take(file: File, made: HandedIn, course: Course, times: list[datetime]) -> 
                 _add(made, one)
             elif inside in _ARCHIVES:
                 made.notes.append(f"{file.name} has another archive in it, {one.name}: {_UNPACK}")
-    elif made.original is None:
-        made.original = file.name, file.read()
-        if suffix in _ARCHIVES:
-            made.notes.append(f"{file.name} is no zip: {_UNPACK}")
-    if file.time is not None:
-        times.append(file.time)
+    elif suffix in _ARCHIVES:
+        made.notes.append(f"{file.name} is no zip: {_UNPACK}")
 
 
-def _of_clone(group: Group, pending: Pending, student: str | None) -> HandedIn:
-    clone = pending.clone
-    assert clone is not None
-    made = HandedIn(group.label, "git", whole(clone.name), student, pending.time, "the time of the source")
-    try:
-        source, made.time = archives.of_clone(clone)
-        made.time_from = "the commit, which its author may have dated"
-        made.notes += [said for _, said in source.notes]
-        for file in source.files:
-            if PurePosixPath(file.name).suffix.lower() == ".ipynb":
-                _add(made, file)
-    except RefusedError as error:
-        made.notes.append(str(error))
-    return made
+def _add(made: HandedIn, file: File) -> None:
+    """Read a notebook of a submission, within what all of them together may hold."""
+    if len(made.notebooks) >= _NOTEBOOKS:
+        raise RefusedError(f"a submission must hold at most {_NOTEBOOKS} notebooks, got more")
+    content = file.read()
+    if sum(len(other) for _, other in made.notebooks) + len(content) > _TOTAL:
+        raise RefusedError(f"a submission must hold at most {_TOTAL >> 20} MB of notebooks, got more")
+    made.notebooks.append((file.name, content))
+    made.saved.append(file.time)
+
+
+# --- which notebook -----------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -302,34 +278,28 @@ class Asked:
 
     Attributes
     ----------
-    file : str
-        The name of the pack's notebook.
-    ids : frozenset of str
-        The ids of the cells that students fill in.
+    name : str
+        The assignment's; its notebook is NAME.ipynb.
+    ids : mapping from str to frozenset of str
+        For each released assignment, the ids of the cells that students fill in.
     blank : frozenset of str
-        The sources of all cells as they were handed out.
-    others : mapping from str to frozenset of str
-        The ids of the other assignments, by name.
+        The sources of all cells of this one as they were handed out.
     """
 
-    file: str
-    ids: frozenset[str] = frozenset()
+    name: str
+    ids: Mapping[str, frozenset[str]]
     blank: frozenset[str] = frozenset()
-    others: Mapping[str, frozenset[str]] = field(default_factory=dict)
 
-    def held(self, content: bytes) -> int:
+    def held(self, content: bytes, name: str | None = None) -> int:
         """Count how many of the cells that students fill in are in a notebook."""
-        return _held(content, self.ids)
+        return sum(f'"{one}"'.encode() in content for one in self.ids.get(name or self.name, ()))
 
     def other(self, content: bytes) -> str | None:
         """The assignment whose notebook it is; None where it may be this one's, or nobody's."""
-        counts = {name: _held(content, ids) for name, ids in self.others.items()}
+        counts = {name: self.held(content, name) for name in self.ids if name != self.name}
         best = max(counts, key=lambda name: counts[name], default="")
-        return best if best and counts[best] and not self.held(content) else None
-
-
-def _held(content: bytes, ids: frozenset[str]) -> int:
-    return sum(f'"{one}"'.encode() in content for one in ids)
+        mine = self.held(content) or not self.ids.get(self.name)
+        return best if best and counts[best] and not mine else None
 
 
 def pick(made: HandedIn, asked: Asked) -> int | None:
@@ -338,7 +308,7 @@ def pick(made: HandedIn, asked: Asked) -> int | None:
     Of several it is one with the pack's cells or name; of several such, one that was written in; of these the
     one that was saved last. A note says so.
     """
-    read: dict[int, bool] = {}
+    judged: dict[int, tuple[bool, bool, int, float, bool, int]] = {}
     for i, (name, content) in enumerate(made.notebooks):
         try:
             found = {source.strip() for source in rebuild.sources(content)}
@@ -348,25 +318,19 @@ def pick(made: HandedIn, asked: Asked) -> int | None:
         if other := asked.other(content):
             made.notes.append(f"{name} is the notebook of {other}")
             continue
-        read[i] = not found <= asked.blank
-    if not read:
-        return None
-
-    def judged(i: int) -> tuple[bool, bool, int, float, bool, int, int, int]:
-        name, content = made.notebooks[i]
         stem, again = PurePosixPath(name).stem, 0
-        pack = PurePosixPath(asked.file).stem
-        if made.kind == "canvas" and stem != pack and (found := _AGAIN.fullmatch(stem)):
-            stem, again = found[1], int(found[2])
-        held, time = asked.held(content), made.saved[i]
-        named = stem.lower() == pack.lower()
+        if made.kind == "canvas" and stem != asked.name and (numbered := _AGAIN.fullmatch(stem)):
+            stem, again = numbered[1], int(numbered[2])
+        time, held = made.saved[i], asked.held(content)
+        named = stem.lower() == asked.name
         saved = time.timestamp() if time else 0.0
-        return held > 0 or named, read[i], again, saved, named, held, len(content), -i
-
-    best = max(read, key=judged)
+        judged[i] = held > 0 or named, not found <= asked.blank, again, saved, named, held
+    if not judged:
+        return None
+    best = max(judged, key=lambda i: (*judged[i], len(made.notebooks[i][1]), -i))
     name = made.notebooks[best][0]
     if len(made.notebooks) > 1:
         made.notes.append(f"there are {len(made.notebooks)} notebooks; {name} was taken")
-    elif not judged(best)[4]:
-        made.notes.append(f"the notebook is called {name} and not {asked.file}")
+    elif not judged[best][4]:
+        made.notes.append(f"the notebook is called {name} and not {asked.name}.ipynb")
     return best

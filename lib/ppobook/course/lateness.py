@@ -1,16 +1,19 @@
-"""Compute lateness and its cost: pure functions of times.
+"""Compute lateness and its cost, and give students more time.
 
 The minute that a due time names belongs to it: due 23:59, handed in at 23:59:40, is in time.
 """
 
 from __future__ import annotations
 
+import json
 import math
-from collections.abc import Sequence
+import re
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from ppobook.course.settings import Assignment, Course, Late
+from ppobook.course import roster, trail
+from ppobook.course.settings import FILE, Assignment, Course, Extension, Late, read
+from ppobook.run.files import atomic_write
 
 MINUTE = timedelta(minutes=1)
 DAY = timedelta(days=1)
@@ -34,16 +37,7 @@ def deadline(course: Course, assignment: Assignment, student: str) -> datetime:
 
 
 def lateness(time: datetime, due: datetime, late: Late) -> Lateness:
-    """Compute the lateness of a submission. Days are the course clock's, so a clock change costs nobody.
-
-    Parameters
-    ----------
-    time : datetime
-        When it was handed in, in any time zone.
-    due : datetime
-        In the course's time zone.
-    late : Late
-    """
+    """Compute the lateness of a submission. Days are those of the clock of `due`: its changes cost nobody."""
     # Two times of one zone would be compared by their clocks, which in autumn show an hour twice.
     if time.timestamp() < (due.timestamp() + (MINUTE + late.grace).total_seconds()):
         return Lateness(0, 1.0)
@@ -51,7 +45,7 @@ def lateness(time: datetime, due: datetime, late: Late) -> Lateness:
     days = max(1, math.ceil((local - due.replace(tzinfo=None) - MINUTE + timedelta.resolution) / DAY))
     if days > late.days:
         return Lateness(days, 0.0)
-    return Lateness(days, max(0.0, 1 - late.per_day / 100 * days))
+    return Lateness(days, round(max(0.0, 1 - late.per_day / 100 * days), 8))
 
 
 def over(course: Course, assignment: Assignment, now: datetime) -> bool:
@@ -60,19 +54,42 @@ def over(course: Course, assignment: Assignment, now: datetime) -> bool:
     return lateness(now, max([assignment.due, *longer]), course.late).days > course.late.days
 
 
-def counts(times: Sequence[datetime], due: datetime, late: Late) -> int | None:
-    """Choose the submission that counts: the last of those with the fewest late days.
+def extend(
+    course: Course, student: str, assignment: str, until: datetime, reason: str, *, dry_run: bool = False
+) -> str:
+    """Give a student more time: a line in course.yml, which is returned, and one in the trail.
 
-    So the latest in time counts, and who hands in once more when it is too late loses nothing.
-
-    Returns
-    -------
-    int or None
-        Its index; None where there are none.
+    A list of extensions that is written in another way has to be edited by hand.
     """
-    if not times:
-        return None
-    judged = [lateness(time, due, late).days for time in times]
-    # Beyond the policy nothing counts, however late; then the last is as good as any.
-    days = [min(one, late.days + 1) for one in judged]
-    return max(range(len(times)), key=lambda i: (-days[i], times[i], i))
+    roster.find(roster.load(course.folder), student)
+    due = deadline(course, course.assignment(assignment), student)
+    if until <= due:
+        raise ValueError(
+            f"until must be after {due:%Y-%m-%d %H:%M}, when it is due for {student}, "
+            f"got {until:%Y-%m-%d %H:%M}"
+        )
+    reason = trail.reason(reason)
+    begin = f"{{student: {json.dumps(student)}, assignment: {assignment}, "
+    line = f"{begin}until: {until:%Y-%m-%d %H:%M}, reason: {json.dumps(reason, ensure_ascii=False)}}}"
+    path = course.folder / FILE
+    text = path.read_text(encoding="utf-8-sig")
+    # The same list with this line first, and without an earlier line of the command for the same two.
+    changed = re.sub(rf"^ *- {re.escape(begin)}.*\n", "", text, flags=re.M)
+    if not re.search(r"^extensions:", changed, re.M):
+        changed = f"{changed.rstrip()}\n\nextensions:\n"
+    found = re.search(r"^extensions:(?: *\[\])?( *#.*)?\n(?:( *)-)?", f"{changed.rstrip()}\n", re.M)
+    if found is not None:
+        indent = "  " if found[2] is None else found[2]
+        head = f"extensions:{found[1] or ''}\n{indent}- {line}\n"
+        changed = changed[: found.start()] + head + changed[changed.find("\n", found.start()) + 1 :]
+    try:
+        written = Extension(student, assignment, until, reason) in read(changed, course.folder).extensions
+    except ValueError:
+        written = False
+    if not written:
+        raise ValueError(f"{FILE}: write it by hand, below `extensions:`, as  - {line}")
+    if not dry_run:
+        atomic_write(path, changed)
+        facts = {"student": student, "assignment": assignment, "until": until.isoformat(), "reason": reason}
+        trail.note(course.folder, "extension", **facts, before=due.isoformat())
+    return line

@@ -20,7 +20,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 
-from ppobook.course import masters, own_checks, references, refusals, sets, variants
+from ppobook.course import masters, own_checks, references, refusals, sets, trail, variants
 from ppobook.course.choosing import choose
 from ppobook.course.handing_in import front_cell, how_to_hand_in
 from ppobook.course.pack import Pack, PackPart, answers_of
@@ -388,6 +388,7 @@ def release(
             atomic_write(path, content)
         if not same:
             atomic_write(manifest, _json({"format": FORMAT, **pack.facts()}))
+            trail.note(course.folder, "release", assignment=name, pack=pack.digest)
     return Release(pack, path, state)
 
 

@@ -3,6 +3,7 @@
 The pack's cells come as they were handed out: statements, given code, tests. From the submission come the
 solution cells, the answers in text, and cells of the student's own, in their places. A cell that was deleted,
 doubled, renamed or moved, and whatever was written into the metadata, makes no difference to what is tested.
+A cell that lost its id and its tag is found by its place between the pack's cells.
 """
 
 from __future__ import annotations
@@ -10,14 +11,13 @@ from __future__ import annotations
 import ast
 import json
 import re
-from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from ppobook.course.pictures import inlined
 from ppobook.course.sources import plain
-from ppobook.teaching.tags import Cell, Notebook, part
+from ppobook.teaching.tags import Cell, Notebook, Part, part
 
 __all__ = ["Rebuilt", "RunCell", "Unreadable", "rebuild", "sources"]
 
@@ -47,25 +47,46 @@ class RunCell:
 
 @dataclass
 class Rebuilt:
-    """The code that is run and read of a submission, and its oddities, a sentence each."""
+    """The code that is run and the texts that are read of a submission.
+
+    Attributes
+    ----------
+    cells : list of RunCell
+    texts : dict from manual part to str
+    unchanged : set of str
+        The parts that are as they were handed out.
+    missing : list of str
+        The manual parts whose cell was deleted.
+    unclear : list of str
+        Where a manual part has no text: the texts that may be its answer, each with the number of its cell.
+    notes : list of str
+        Oddities, a sentence each.
+    """
 
     cells: list[RunCell] = field(default_factory=list)
     texts: dict[str, str] = field(default_factory=dict)
     unchanged: set[str] = field(default_factory=set)
+    missing: list[str] = field(default_factory=list)
+    unclear: list[str] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
 
 
 @dataclass
 class _Own:
-    """A cell of the submission."""
+    """A cell of the submission. ``after`` and ``before`` are the pack's cells that it stands between."""
 
     index: int
     id: str
-    kind: str
+    is_code: bool
     source: str
-    role: str
-    name: str
-    anchor: int = -1  # the pack's cell that it stands for, or stands behind
+    part: Part | None
+    after: int = -1
+    before: int = -1
+
+    @property
+    def place(self) -> str:
+        """Its place for a reader."""
+        return f"cell {self.index + 1}"
 
 
 def whole(text: str) -> str:
@@ -74,12 +95,7 @@ def whole(text: str) -> str:
 
 
 def rebuild(notebook: Notebook, submission: bytes) -> Rebuilt:
-    """Select the code of a submission to run and to read.
-
-    Parameters
-    ----------
-    notebook : the pack's
-    submission : the bytes of the .ipynb that was handed in
+    """Select the code to run and the texts to read of a submission, the bytes of an .ipynb.
 
     Raises
     ------
@@ -87,108 +103,106 @@ def rebuild(notebook: Notebook, submission: bytes) -> Rebuilt:
         It is no notebook.
     """
     result = Rebuilt()
-    cells = _cells(submission, result.notes)
-    chosen = _match(notebook["cells"], cells, result.notes)
-    taken = {own.index for own in chosen.values()}
-    anchor = -1
-    behind: dict[int, list[_Own]] = {}
-    # A copy of such a cell says nothing.
-    handed_out = {plain(cell["source"], cell["cell_type"] == "code") for cell in notebook["cells"]}
-    stands_for = {own.index: index for index, own in chosen.items()}
-    for own in cells:
-        if own.index in taken:
-            anchor = stands_for[own.index]
-        elif own.source.strip() and plain(own.source, own.kind == "code") not in handed_out:
-            behind.setdefault(anchor, []).append(own)
-    for own in behind.get(-1, []):
-        _add_own(result, own)
-    for index, cell in enumerate(notebook["cells"]):
+    given, own = notebook["cells"], _cells(submission)
+    chosen = _match(given, own, result.notes)
+    free = _free(given, own, chosen)
+    for run in _runs(free):
+        _match_by_place(given, run, chosen, result.notes)
+    free = _free(given, own, chosen)
+    for index, cell in enumerate(given):
+        p = part(cell)
+        if p is not None and p.role != "test" and index not in chosen:
+            result.notes.append(f"The {p.role} cell of {p.name} is not there.")
+    texts = [one for one in free if not one.is_code]
+    result.cells += [_own_cell(one) for one in free if one.is_code and one.after < 0]
+    for index, cell in enumerate(given):
         _add(result, cell, chosen.get(index))
-        said = result.texts.keys() & {p.name for p in [part(cell)] if p and p.role == "manual"}
-        for own in behind.get(index, []):
-            if own.kind == "code":
-                _add_own(result, own)
-            else:
-                for name in said:
-                    result.texts[name] += f"\n\n{own.source}"
+        result.cells += [_own_cell(one) for one in free if one.is_code and one.after == index]
+        p = part(cell)
+        if p is not None and p.role == "manual":
+            if index not in chosen:
+                result.missing.append(p.name)
+                continue
+            # Text right behind an answer belongs to it; so does text right before one that was left blank.
+            behind = [one for one in texts if one.after == index]
+            ahead = [one for one in texts if one.before == index and not result.texts[p.name]]
+            said = [*(one.source for one in ahead), result.texts[p.name], *(one.source for one in behind)]
+            result.texts[p.name] = "\n\n".join(filter(None, said))
+            texts = [one for one in texts if one not in ahead and one not in behind]
+    if not all(result.texts.values()):
+        edited = [
+            one
+            for index, one in chosen.items()
+            if part(given[index]) is None
+            and not one.is_code
+            and not _same(one.source, given[index]["source"])
+        ]
+        both = sorted([*edited, *texts], key=lambda one: one.index)
+        result.unclear = [f"{one.place.capitalize()}:\n\n{one.source}" for one in both]
     return result
 
 
 def _add(result: Rebuilt, cell: Cell, own: _Own | None) -> None:
     """A cell of the pack, with what stands in its place in the submission."""
-    p = part(cell)
-    given, source = cell["source"], None if own is None else own.source
-    code = cell["cell_type"] == "code"
-    changed = source is not None and plain(source, code) != plain(given, code)
-    if p is not None and p.role in ("solution", "manual") and not changed:
+    p, given = part(cell), cell["source"]
+    source = given if own is None or _same(own.source, given) else own.source
+    if p is not None and p.role in ("solution", "manual") and source == given:
         result.unchanged.add(p.name)
-    if cell["cell_type"] != "code":
-        if p is not None and p.role == "manual":
-            result.texts[p.name] = source if changed and source is not None else ""
-        return
-    if p is not None and p.role == "solution":
-        place = f"the cell of {p.name}"
-        result.cells.append(RunCell("solution", given if source is None else source, p.name, place=place))
-        return
-    tests = p.name if p is not None and p.role == "test" else ""
-    result.cells.append(RunCell("pack", given, tests=tests, place="a cell of the pack"))
-    if changed and own is not None and own.kind == "code":
-        result.notes.append(f"Cell {own.index + 1} is one of the pack's and was edited; both forms were run.")
-        _add_own(result, own)
+    if p is not None and p.role == "manual":
+        result.texts[p.name] = source if source != given else ""
+    elif p is not None and p.role == "solution":
+        result.cells.append(RunCell("solution", source, p.name, place=f"the cell of {p.name}"))
+    elif cell["cell_type"] == "code":
+        tests = p.name if p is not None and p.role == "test" else ""
+        result.cells.append(RunCell("pack", given, tests=tests, place="a cell of the pack"))
+        if own is not None and own.is_code and source != given:
+            result.notes.append(
+                f"Cell {own.index + 1} is one of the pack's and was edited; both forms were run."
+            )
+            result.cells.append(_own_cell(own))
 
 
-def _add_own(result: Rebuilt, own: _Own) -> None:
-    if own.kind == "code":
-        result.cells.append(RunCell("own", own.source, place=f"cell {own.index + 1}"))
+def _own_cell(own: _Own) -> RunCell:
+    return RunCell("own", own.source, place=own.place)
 
 
-def _match(given: list[Cell], cells: list[_Own], notes: list[str]) -> dict[int, _Own]:
-    """For each cell of the pack the submission's that stands for it, by id, by tag, by what it defines."""
-    by_id: dict[str, list[_Own]] = {}
-    by_name: dict[tuple[str, str], list[_Own]] = {}
-    for own in cells:
-        by_id.setdefault(own.id, []).append(own)
-        by_name.setdefault((own.role, own.name), []).append(own)
-    twice = [own_id for own_id, count in Counter(own.id for own in cells).items() if own_id and count > 1]
-    if twice:
-        notes.append(f"{len(twice)} cell ids stand in it more than once.")
+def _same(one: str, other: str) -> bool:
+    return one.strip() == other.strip() or plain(one) == plain(other)
+
+
+def _match(given: list[Cell], own: list[_Own], notes: list[str]) -> dict[int, _Own]:
+    """For each cell of the pack the submission's that stands for it: by id, tag, source, what it defines."""
     chosen: dict[int, _Own] = {}
     taken: set[int] = set()
+    ids = [one.id for one in own if one.id]
+    if len(ids) > len(set(ids)):
+        notes.append("Cell ids stand in it more than once.")
 
-    def take(index: int, found: list[_Own], how: str = "") -> bool:
-        source = given[index]["source"].strip()
-        free = [own for own in found if own.index not in taken and own.source.strip()]
-        if not free:
-            return False
-        # Of several, one that was worked on.
-        own = next((o for o in free if o.source.strip() != source), free[0])
-        chosen[index] = own
-        taken.add(own.index)
-        if how:
-            notes.append(f"Cell {own.index + 1} stands for {_called(given[index])}: {how}.")
-        return True
-
-    for index, cell in enumerate(given):
-        if cell.get("id"):
-            take(index, by_id.get(cell["id"], []))
-    for index, cell in enumerate(given):
-        p = part(cell)
-        if index not in chosen and p is not None:
-            take(index, by_name.get((p.role, p.name), []), "it has its tag, not its id")
-    for index, cell in enumerate(given):
-        if index in chosen:
-            continue
-        same = [own for own in cells if own.source.strip() == cell["source"].strip()]
-        p = part(cell)
-        if take(index, same) or p is None:
-            continue
-        if p.role == "solution":
-            names = _defined(cell["source"])
-            other = [own for own in cells if own.kind == "code" and names & _defined(own.source)]
-            if take(index, other, "it defines what was asked for"):
+    def take(is_it: Callable[[int, _Own], bool]) -> None:
+        for index, cell in enumerate(given):
+            if index in chosen:
                 continue
-        if p.role != "test":
-            notes.append(f"{_called(cell).capitalize()} is not there.")
+            found = [
+                one for one in own if one.index not in taken and one.source.strip() and is_it(index, one)
+            ]
+            if found:
+                # Of several, one that was worked on.
+                best = next((one for one in found if not _same(one.source, cell["source"])), found[0])
+                chosen[index] = best
+                taken.add(best.index)
+
+    parts = [part(cell) for cell in given]
+    kinds = [None if p is None else (p.role, p.name) for p in parts]
+    defined = {
+        index: _defined(cell["source"])
+        for index, cell in enumerate(given)
+        if (p := parts[index]) is not None and p.role == "solution"
+    }
+    written = {one.index: _defined(one.source) if one.is_code else set() for one in own}
+    take(lambda index, one: bool(one.id) and one.id == given[index].get("id"))
+    take(lambda index, one: one.part is not None and kinds[index] == (one.part.role, one.part.name))
+    take(lambda index, one: _same(one.source, given[index]["source"]))
+    take(lambda index, one: bool(defined.get(index, set()) & written[one.index]))
     return chosen
 
 
@@ -198,98 +212,107 @@ def _called(cell: Cell) -> str:
 
 
 def _defined(source: str) -> set[str]:
-    """The functions that a cell defines; none where it is no Python."""
+    """The functions and names that a cell defines; none where it is no Python."""
     try:
-        tree = ast.parse(source)
+        body = ast.parse(source).body
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return set()
-    return {node.name for node in tree.body if isinstance(node, ast.FunctionDef)}
+    names = {node.name for node in body if isinstance(node, ast.FunctionDef | ast.ClassDef)}
+    targets = [target for node in body if isinstance(node, ast.Assign) for target in node.targets]
+    return names | {target.id for target in targets if isinstance(target, ast.Name)}
+
+
+def _free(given: list[Cell], own: list[_Own], chosen: Mapping[int, _Own]) -> list[_Own]:
+    """The cells that stand for none of the pack's, with the pack's cells that they stand between."""
+    stands_for = {one.index: index for index, one in chosen.items()}
+    handed_out = {cell["source"].strip() for cell in given}  # a copy of such a cell says nothing
+    found: list[_Own] = []
+    after, waiting = -1, list[_Own]()
+    for one in own:
+        if one.index in stands_for:
+            after = stands_for[one.index]
+            for other in waiting:
+                other.before = after
+            waiting = []
+        elif one.source.strip() and one.source.strip() not in handed_out:
+            one.after, one.before = after, len(given)
+            found.append(one)
+            waiting.append(one)
+    return found
+
+
+def _runs(free: Iterable[_Own]) -> list[list[_Own]]:
+    """The cells that stand between the same two of the pack."""
+    runs: dict[tuple[int, int], list[_Own]] = {}
+    for one in free:
+        runs.setdefault((one.after, one.before), []).append(one)
+    return list(runs.values())
+
+
+def _match_by_place(given: list[Cell], run: list[_Own], chosen: dict[int, _Own], notes: list[str]) -> None:
+    """Let cells that stand where a cell of the pack is missing stand for it, where there is no doubt."""
+    after, before = run[0].after, run[0].before
+    missing = [
+        index for index in range(after + 1, before if before > after else after + 2) if index < len(given)
+    ]
+    code = [one for one in run if one.is_code]
+    texts = [one for one in run if not one.is_code]
+    for role, found in (("solution", code), ("manual", texts or code)):
+        slots = [
+            index
+            for index in missing
+            if index not in chosen and (p := part(given[index])) is not None and p.role == role
+        ]
+        # Of several texts for one answer the first stands for it, and the others are right behind it.
+        if found and (len(slots) == len(found) or (len(slots) == 1 and role == "manual")):
+            for index, one in zip(slots, found, strict=False):
+                chosen[index] = one
+                notes.append(
+                    f"{one.place.capitalize()} stands for {_called(given[index])}: it has its place."
+                )
 
 
 def sources(submission: bytes) -> list[str]:
-    """The sources of a notebook's cells.
-
-    Raises
-    ------
-    Unreadable
-        It is no notebook.
-    """
-    return [one.source for one in _cells(submission, [])]
+    """The sources of a notebook's cells."""
+    return [one.source for one in _cells(submission)]
 
 
-def _cells(submission: bytes, notes: list[str]) -> list[_Own]:
-    content = _read(submission, notes)
-    version = content.get("nbformat")
-    if version != 4:
-        notes.append(
-            f"It says that it is of version {str(version)[:20]} of the notebook format; the pack is of 4."
-        )
-    cells = content.get("cells")
-    if cells is None and isinstance(content.get("worksheets"), list):  # version 3
-        cells = [
-            c
-            for sheet in content["worksheets"]
-            for c in (sheet.get("cells") if isinstance(sheet, Mapping) else None) or []
-        ]
+def _cells(submission: bytes) -> list[_Own]:
+    cells = _read(submission).get("cells")
     if not isinstance(cells, list):
         raise Unreadable("The file has no cells, so it is no notebook.")
     if len(cells) > MOST_CELLS:
         raise Unreadable(f"The notebook has {len(cells)} cells; at most {MOST_CELLS} are read.")
-    found = []
-    code = 0
+    found, code = [], 0
     for index, cell in enumerate(cells):
         if not isinstance(cell, Mapping):
-            notes.append(f"Cell {index + 1} is none.")
             continue
-        source = cell.get("source", cell.get("input", ""))
+        source = cell.get("source")
         if isinstance(source, list):
             source = "".join(line for line in source if isinstance(line, str))
-        if not isinstance(source, str):
-            source = ""
+        source = whole(source).replace("\r\n", "\n") if isinstance(source, str) else ""
         if cell.get("cell_type") == "markdown":
             source = inlined(source, cell.get("attachments"))
-        p = part(_plain(cell))
-        kind = "code" if cell.get("cell_type") == "code" else "text"
-        own_id = cell.get("id")
-        code += len(source) * (kind == "code")
+        is_code = cell.get("cell_type") == "code"
+        code += len(source) * is_code
         if code > MOST_CODE:
             raise Unreadable(f"The notebook has more than {MOST_CODE >> 20} MB of code, which is not read.")
-        found.append(
-            _Own(
-                index,
-                own_id if isinstance(own_id, str) else "",
-                kind,
-                source,
-                p.role if p is not None else "",
-                p.name if p is not None else "",
-            )
-        )
+        metadata = cell.get("metadata")
+        tags = metadata.get("tags") if isinstance(metadata, Mapping) else None
+        tags = [one for one in tags if isinstance(one, str)] if isinstance(tags, list) else []
+        own_id = cell.get("id")
+        own_id = own_id if isinstance(own_id, str) else ""
+        found.append(_Own(index, own_id, is_code, source, part({"metadata": {"tags": tags}})))
     return found
 
 
-def _plain(cell: Mapping[str, Any]) -> dict[str, Any]:
-    """The cell with tags that are a list of strings, whatever was made of them."""
-    metadata = cell.get("metadata")
-    tags = metadata.get("tags") if isinstance(metadata, Mapping) else None
-    return {"metadata": {"tags": [t for t in tags if isinstance(t, str)] if isinstance(tags, list) else []}}
-
-
-def _read(submission: bytes, notes: list[str]) -> Mapping[str, Any]:
+def _read(submission: bytes) -> Mapping[str, Any]:
     if len(submission) > LARGEST:
-        raise Unreadable(
-            f"The file has {len(submission) / 2**20:.0f} MB; at most {LARGEST // 2**20} are read."
-        )
+        raise Unreadable(f"The file has {len(submission) >> 20} MB; at most {LARGEST >> 20} are read.")
     if not submission.strip():
         raise Unreadable("The file is empty.")
     try:
-        text = submission.decode(json.detect_encoding(submission))
-    except UnicodeDecodeError:
-        text = submission.decode("cp1252", errors="replace")
-        notes.append("The file is not UTF-8; letters that aren't English may have been lost.")
-    try:
-        content = json.loads(text.removeprefix("\ufeff"))
-        if "\\ud" in text.lower():
-            content = json.loads(whole(json.dumps(content, ensure_ascii=False)))
+        content = json.loads(submission)
     except RecursionError:
         raise Unreadable("The file is nested too deeply for a notebook.") from None
     except ValueError as error:

@@ -1,8 +1,7 @@
 """The students of a course: roster.csv, and lists as learning platforms export them.
 
 A list may be Canvas's gradebook, Moodle's participants or grades, or any table with a column of ids. Its
-encoding and its separator are found out. Importing shows what changes and drops nobody: a student who is
-missing in a new list and has handed something in stays.
+import shows what changes. A student who is missing in a new list and has handed something in stays.
 """
 
 from __future__ import annotations
@@ -15,13 +14,11 @@ from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 
 from ppobook import validation
-from ppobook.course.settings import student_id
+from ppobook.course.settings import STUDENT_FORM, is_student_id
 from ppobook.run.files import atomic_write
 
 FILE = "roster.csv"
 SUBMITTED = "submitted"
-# A list of this many bytes is none of students.
-LARGEST = 8 * 2**20
 
 
 @dataclass(frozen=True)
@@ -43,8 +40,8 @@ class Student:
 
 COLUMNS = tuple(field.name for field in fields(Student))
 
-# What platforms call a column, in small letters, in the languages of this course's feedback. Of the names for
-# an id, the first that a list has is taken.
+# What platforms call a column, in small letters, in some languages. Of the names for an id, the first that a
+# list has is taken.
 NAMES: Mapping[str, tuple[str, ...]] = {
     "student_id": (
         "student_id", "sis login id", "sis user id", "login id", "username", "user name", "benutzername",
@@ -60,50 +57,11 @@ NAMES: Mapping[str, tuple[str, ...]] = {
     "lms_id": ("lms_id", "id", "identifier", "user id", "userid"),
 }  # fmt: skip
 _FULL_NAME = ("student", "full name", "name", "vollständiger name", "nom complet", "nombre completo")
-_TEST_STUDENT = re.compile(r"(student|points possible)[, ]*(test)?", re.I)
-
-
-@dataclass(frozen=True)
-class Changes:
-    """The result of an import: the new roster, and who is new, changed, dropped, or kept though missing."""
-
-    after: tuple[Student, ...]
-    added: tuple[Student, ...]
-    changed: tuple[tuple[Student, Student], ...]
-    dropped: tuple[Student, ...]
-    kept: tuple[Student, ...]
-
-    @property
-    def most_missing(self) -> bool:
-        """True if more than half of the students of the roster are not in the list."""
-        missing, listed = len(self.dropped) + len(self.kept), len(self.after) - len(self.kept)
-        return missing > listed - len(self.added)
-
-    def lines(self) -> list[str]:
-        """A line for each change."""
-        said = [f"+ {one.student_id}  {one.name}" for one in self.added]
-        for old, new in self.changed:
-            differs = [
-                f"{name} {getattr(old, name)!r} → {getattr(new, name)!r}"
-                for name in COLUMNS
-                if getattr(old, name) != getattr(new, name)
-            ]
-            said.append(f"~ {new.student_id}  {', '.join(differs)}")
-        said += [f"- {one.student_id}  {one.name}" for one in self.dropped]
-        return said + [
-            f"! {one.student_id}  {one.name}: not in the list any more, kept, for there are submissions"
-            for one in self.kept
-        ]
+_TEST_STUDENT = re.compile(r"points possible|student, test", re.I)
 
 
 def load(folder: Path) -> tuple[Student, ...]:
-    """The students of a course, in the order of roster.csv; none where there is no such file yet.
-
-    Raises
-    ------
-    ValueError
-        The roster can't be read.
-    """
+    """The students of a course, in the order of roster.csv; none where there is no such file yet."""
     path = folder / FILE
     return read(path) if path.exists() else ()
 
@@ -123,33 +81,28 @@ def read(path: Path, known: Collection[str] = ()) -> tuple[Student, ...]:
         It is no list of students: the message names the line.
     """
     text = decoded(path, "the list of students")
-    rows = list(csv.reader(io.StringIO(text, newline=""), delimiter=separator(text)))
-    rows = [[cell.strip() for cell in row] for row in rows]
-    start = next((i for i, row in enumerate(rows) if any(row)), None)
-    if start is None:
+    reader = csv.reader(io.StringIO(text, newline=""), delimiter=separator(text))
+    rows = [(reader.line_num, [cell.strip() for cell in row]) for row in reader if any(map(str.strip, row))]
+    if not rows:
         raise ValueError(f"{path.name} must be a list of students, got an empty file")
-    heading = [cell.lower().rstrip(":") for cell in rows[start]]
-    columns = _columns(heading, rows[start + 1 :], {one.lower() for one in known})
+    heading = [cell.lower().rstrip(":") for cell in rows[0][1]]
+    columns = _columns(heading, [row for _, row in rows[1:]], {one.lower() for one in known})
     if "student_id" not in columns and "email" not in columns:
+        got = ", ".join(rows[0][1][:8])
         raise ValueError(
-            f"{path.name} must have a column of ids, such as student_id, SIS Login ID or ID number, got "
-            f"{', '.join(cell for cell in rows[start][:8])}"
+            f"{path.name} must have a column of ids, such as student_id, SIS Login ID or ID number, got {got}"
         )
     students: dict[str, tuple[int, Student]] = {}
-    for number, row in enumerate(rows[start + 1 :], start + 2):
-        if not any(row):
-            continue
+    for number, row in rows[1:]:
         student = _student(row, heading, columns)
         # Canvas has a row of points below the heading and a test student at the end.
-        if _TEST_STUDENT.match(row[0]) and not student.student_id:
-            continue
-        if heading[0] == "student" and row[0].lower() == "student, test":
+        if _TEST_STUDENT.match(row[0]) and (heading[0] == "student" or not student.student_id):
             continue
         where = f"{path.name}, line {number}"
         if not student.student_id:
             raise ValueError(f"{where}: {student.name or 'a student'} must have an id, got none")
-        if why := student_id(student.student_id):
-            raise ValueError(f"{where}: an id must have {why}, got {student.student_id!r}")
+        if not is_student_id(student.student_id):
+            raise ValueError(f"{where}: an id must have {STUDENT_FORM}, got {student.student_id!r}")
         # On some systems the names of folders don't differ by capitals alone.
         before = students.get(student.student_id.lower())
         if before:
@@ -161,21 +114,10 @@ def read(path: Path, known: Collection[str] = ()) -> tuple[Student, ...]:
 
 
 def decoded(path: Path, what: str) -> str:
-    """The text of a table in whatever encoding a spreadsheet program has saved it.
-
-    Raises
-    ------
-    ValueError, FileNotFoundError
-        It is no CSV file; the message calls it by `what`.
-    """
-    try:
-        if path.stat().st_size > LARGEST:
-            raise ValueError(f"{what} must be a table, got {path.name} of more than 8 MB")
-        content = path.read_bytes()
-    except FileNotFoundError:
-        raise FileNotFoundError(f"{what} must be a CSV file, got {str(path)!r}, which is not there") from None
-    except IsADirectoryError:
-        raise ValueError(f"{what} must be a CSV file, got the folder {str(path)!r}") from None
+    """The text of a table as spreadsheet programs save it: UTF-8, UTF-16, or Windows' Western encoding."""
+    if not path.is_file():
+        raise FileNotFoundError(f"{what} must be a CSV file, got {str(path)!r}, which is not there")
+    content = path.read_bytes()
     if content.startswith((b"\xff\xfe", b"\xfe\xff")):
         return content.decode("utf-16", errors="replace")
     if content.startswith(b"PK"):
@@ -188,8 +130,7 @@ def decoded(path: Path, what: str) -> str:
 
 def separator(text: str) -> str:
     """Return the separator of a table's columns: a comma, a semicolon or a tab."""
-    heading = next((line for line in text.splitlines() if line.strip()), "")
-    return max(",;\t", key=heading.count)
+    return max(",;\t", key=text.lstrip().partition("\n")[0].count)
 
 
 def _columns(heading: Sequence[str], rows: Sequence[Sequence[str]], ids: Collection[str]) -> dict[str, int]:
@@ -220,7 +161,7 @@ def _student(row: Sequence[str], heading: Sequence[str], columns: Mapping[str, i
         values |= {"last_name": last.strip(), "first_name": first.strip()}
     if "student_id" not in columns:  # the name of the mailbox
         values["student_id"] = values["email"].partition("@")[0]
-    if found := re.fullmatch(r"\D*(\d+)", values.get("lms_id", "")):  # Moodle's "Participant 123"
+    if found := re.fullmatch(r"\D+ (\d+)", values.get("lms_id", "")):  # Moodle's "Participant 123"
         values["lms_id"] = found[1]
     return Student(**values)
 
@@ -228,50 +169,38 @@ def _student(row: Sequence[str], heading: Sequence[str], columns: Mapping[str, i
 # --- importing ----------------------------------------------------------------------------------------------
 
 
-def changes(folder: Path, new: Sequence[Student], *, drop: bool = False) -> Changes:
-    """Apply a new list to a course's roster. Data that the list lacks, such as a group, stays.
+def merged(folder: Path, new: Sequence[Student]) -> tuple[list[Student], list[str]]:
+    """A course's roster after a new list, and a line for each change.
 
-    So does how a name is divided, which a list with full names alone does not say.
-
-    Parameters
-    ----------
-    folder : path
-        The course's folder.
-    new : sequence of Student
-    drop : bool
-        Drop who is missing and has submissions, too.
-
-    Raises
-    ------
-    ValueError
-        The list has no student.
+    Data that the list lacks, such as a group, stays. So does how a name is divided, which a list with full
+    names alone does not say, and so does who is missing in the list and has handed something in.
     """
     if not new:
         raise ValueError("the list must have at least one student below its heading, got none")
     before = {one.student_id: one for one in load(folder)}
-    after, added, changed = [], [], []
+    after, said = [], []
     for student in new:
-        old = before.get(student.student_id)
+        old = before.pop(student.student_id, None)
         if old is None:
-            added.append(student)
             after.append(student)
+            said.append(f"+ {student.student_id}  {student.name}")
             continue
-        merged = Student(**{name: value or getattr(old, name) for name, value in asdict(student).items()})
-        if merged.name == old.name:
-            merged = replace(merged, first_name=old.first_name, last_name=old.last_name)
-        after.append(merged)
-        if merged != old:
-            changed.append((old, merged))
-    listed = {one.student_id for one in new}
-    missing = [one for one in before.values() if one.student_id not in listed]
-    busy = [one for one in missing if not drop and has_submissions(folder, one.student_id)]
-    dropped = [one for one in missing if one not in busy]
-    return Changes(tuple(after + busy), tuple(added), tuple(changed), tuple(dropped), tuple(busy))
-
-
-def has_submissions(folder: Path, student: str) -> bool:
-    """Return whether a student handed anything in, for any assignment."""
-    return any(path.is_dir() for path in (folder / SUBMITTED).glob(f"*/{student}"))
+        made = Student(**{name: value or getattr(old, name) for name, value in asdict(student).items()})
+        if made.name == old.name:
+            made = replace(made, first_name=old.first_name, last_name=old.last_name)
+        after.append(made)
+        pairs = ((name, getattr(old, name), getattr(made, name)) for name in COLUMNS)
+        if differs := [f"{name} {had!r} → {has!r}" for name, had, has in pairs if had != has]:
+            said.append(f"~ {student.student_id}  {', '.join(differs)}")
+    for one in before.values():
+        if any((folder / SUBMITTED).glob(f"*/{one.student_id}")):
+            after.append(one)
+            said.append(
+                f"! {one.student_id}  {one.name}: not in the list any more, kept with their submissions"
+            )
+        else:
+            said.append(f"- {one.student_id}  {one.name}")
+    return after, said
 
 
 def write(folder: Path, students: Sequence[Student]) -> None:
@@ -284,16 +213,9 @@ def write(folder: Path, students: Sequence[Student]) -> None:
 
 
 def find(students: Sequence[Student], identifier: str) -> Student:
-    """The student of this id.
-
-    Raises
-    ------
-    ValueError
-        Nobody has it.
-    """
+    """The student of this id."""
     for one in students:
         if one.student_id == identifier:
             return one
-    known = [one.student_id for one in students]
-    hint = validation.did_you_mean(identifier, known)
+    hint = validation.did_you_mean(identifier, [one.student_id for one in students])
     raise ValueError(f"the student must be in {FILE}, got {identifier!r}{hint}")

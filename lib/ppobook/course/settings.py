@@ -1,38 +1,137 @@
-"""course.yml: everything that is decided about a course, read once and refused in one sentence.
+"""course.yml: everything that is decided about a course.
 
 `load` reads what can be judged by the file alone. Whether its exercises, students and points fit the book and
-the roster is what `ppobook.course.checking` says.
+the roster is judged by `ppobook.course.checking`.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import date, datetime, timedelta
 from pathlib import Path
+from typing import Annotated, Any
 from zoneinfo import ZoneInfo, available_timezones
+
+import yaml
+from pydantic import AfterValidator, BeforeValidator, ConfigDict, Field, TypeAdapter, ValidationError
+from pydantic import ValidationInfo as Info
+from pydantic.dataclasses import dataclass
 
 from ppobook import validation
 from ppobook.course.limits import Limits
-from ppobook.course.reading import Value, listed, optional, parse
 from ppobook.run.spellings import did_you_mean
 
 FILE = "course.yml"
-# What a check may find that is neither right nor nothing, see `ppobook.teaching.checks.Verdict`.
-PARTIAL = ("so far", "property", "mistake")
-
-# A student's id is a folder's name on every system, and never begins like a hidden file or an option.
-STUDENT = re.compile(r"[A-Za-z0-9][A-Za-z0-9._@+-]{0,62}[A-Za-z0-9]|[A-Za-z0-9]")
+# A student's id names a folder, on every system, and must not look like a hidden file or an option.
+STUDENT = re.compile(r"[A-Za-z0-9]([A-Za-z0-9._@+-]{0,62}[A-Za-z0-9])?")
 _RESERVED = re.compile(r"(con|prn|aux|nul|com\d|lpt\d)(\..*)?", re.I)
-_ADDRESS = r"https://[\w.-]+(:\d+)?/[\w./~-]+(@[\w./-]+)?"
-_ADDRESS_FORM = "the address of the book's repository, https://HOST/OWNER/NAME, perhaps with @TAG"
-_SITE = r"https?://[\w.-]+(:\d+)?(/[\w./~-]*)?"
-_SITE_FORM = "the address of the book's site, such as https://HOST/NAME/"
-_NAME = r"[a-z0-9]+(-[a-z0-9]+)*"
+STUDENT_FORM = "letters, digits, '.', '-', '_', '@' and '+', at most 64, because it names a folder"
+_UNITS = {"minute": 60, "hour": 3600, "day": 86400}
+_STRICT = ConfigDict(extra="forbid")
 
 
-@dataclass(frozen=True)
+def _form(pattern: str, words: str) -> AfterValidator:
+    """A validator of a text that must match a pattern."""
+
+    def judged(text: str) -> str:
+        if not re.fullmatch(pattern, text):
+            raise ValueError(f"must be {words}")
+        return text
+
+    return AfterValidator(judged)
+
+
+def is_student_id(text: str) -> bool:
+    """Return whether a text can be a student's id: see ``STUDENT_FORM``."""
+    return bool(STUDENT.fullmatch(text)) and ".." not in text and not _RESERVED.fullmatch(text)
+
+
+def _student(text: str) -> str:
+    if not is_student_id(text):
+        raise ValueError(f"must be a student's id ({STUDENT_FORM})")
+    return text
+
+
+def day(text: str, name: str = "") -> date:
+    """A day such as 2027-03-01; a message calls it by `name`."""
+    try:
+        return date.fromisoformat(text)
+    except ValueError:
+        raise ValueError(f"{name} must be a date such as 2027-03-01, got {text!r}".strip()) from None
+
+
+def moment(text: str, zone: ZoneInfo, name: str = "") -> datetime:
+    """A moment in a time zone; the end of the day where no time stands. A message calls it by `name`.
+
+    Of an hour that comes twice, in autumn, the second is meant.
+    """
+    try:
+        text = f"{text} 23:59" if re.fullmatch(r"\d{4}-\d\d-\d\d", text) else text
+        local = datetime.strptime(text.replace("T", " "), "%Y-%m-%d %H:%M").replace(tzinfo=zone, fold=1)
+    except ValueError:
+        expected = "a date and time such as 2027-03-01 23:59"
+        raise ValueError(f"{name} must be {expected}, got {text!r}".strip()) from None
+    # In spring the clock leaves an hour out: a time in it comes back from UTC as another one.
+    if local.astimezone(ZoneInfo("UTC")).astimezone(zone).replace(tzinfo=None) != local.replace(tzinfo=None):
+        raise ValueError(f"{name} must be a time that the clocks of {zone.key} show, got {text!r}".strip())
+    return local
+
+
+def _moment(value: Any, info: Info) -> Any:
+    return moment(value, (info.context or {})["zone"]) if isinstance(value, str) else value
+
+
+def _span(value: str | timedelta) -> timedelta:
+    if isinstance(value, timedelta):
+        return value
+    found = re.fullmatch(rf"(\d{{1,5}}) *({'|'.join(_UNITS)})s?", str(value))
+    if found is None:
+        raise ValueError("must be a time such as 15 minutes, 1 hour or 2 days")
+    return timedelta(seconds=int(found[1]) * _UNITS[found[2]])
+
+
+def _limits(value: Any) -> Any:
+    if not isinstance(value, dict):
+        return value
+    known = Limits.__dataclass_fields__
+    for key, number in value.items():
+        if key not in known:
+            raise ValueError(f"must have no key {key!r}{did_you_mean(key, known)}")
+        if not re.fullmatch(r"[1-9]\d{0,9}", str(number)):
+            raise ValueError(f"must have integers of at least 1: {key}")
+    return Limits(**{key: int(number) for key, number in value.items()})
+
+
+Share = Annotated[float, Field(ge=0, le=1)]
+Verdict = Annotated[str, _form("so far|property|mistake", "so far, property or mistake")]
+Student = Annotated[str, AfterValidator(_student)]
+Moment = Annotated[datetime, BeforeValidator(_moment)]
+Label = Annotated[str, AfterValidator(lambda label: label.removeprefix("ex-"))]
+Address = Annotated[
+    str,
+    _form(
+        r"(https://[\w.-]+(:\d+)?/[\w./~-]+(@[\w./-]+)?)?",
+        "the address of the book's repository, https://HOST/OWNER/NAME, perhaps with @TAG",
+    ),
+]
+Site = Annotated[str, _form(r"(https?://[\w.-]+(:\d+)?(/[\w./~-]*)?)?", "such as https://HOST/NAME/")]
+
+
+@dataclass(frozen=True, config=_STRICT)
+class Term:
+    """The first and the last day of a course."""
+
+    begin: Annotated[date, BeforeValidator(lambda text: day(text) if isinstance(text, str) else text)]
+    end: Annotated[date, BeforeValidator(lambda text: day(text) if isinstance(text, str) else text)]
+
+    def __post_init__(self) -> None:
+        if self.end < self.begin:
+            raise ValueError(f"must end after it begins, {self.begin}")
+
+
+@dataclass(frozen=True, config=_STRICT)
 class Assignment:
     """One assignment. No exercises mean all of its set; ``points`` has those that differ from the set's.
 
@@ -40,36 +139,43 @@ class Assignment:
     share of the points that a named mistake leaves.
     """
 
-    name: str
-    set: str
-    due: datetime
-    exercises: tuple[str, ...] = ()
-    points: Mapping[str, float] = field(default_factory=dict)
-    total: float | None = None
+    name: Annotated[str, _form(r"[a-z0-9]+(-[a-z0-9]+)*", "small letters, digits and single hyphens")]
+    set: Annotated[
+        str, _form(r"\w[\w-]*(, *\w[\w-]*)*", "the name of an exercise set, or several with commas")
+    ]
+    due: Moment
+    exercises: tuple[Label, ...] = ()
+    points: Mapping[str, Annotated[float, Field(ge=0, le=1000)]] = field(default_factory=dict)
+    total: Annotated[float, Field(ge=0, le=100_000)] | None = None
     title: str = ""
-    partial: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
+    partial: Mapping[str, Mapping[str, Share]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        for label in self.exercises:
+            if self.exercises.count(label) > 1:
+                raise ValueError(f"must have each exercise once, has {label!r} twice")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, config=_STRICT)
 class Late:
     """The late policy: so long nothing is lost; then per cent of the points a day begun, for so many days."""
 
-    grace: timedelta = timedelta()
-    per_day: float = 0.0
-    days: int = 0
+    grace: Annotated[timedelta, BeforeValidator(_span)] = timedelta()
+    per_day: Annotated[float, Field(ge=0, le=100)] = 0.0
+    days: Annotated[int, Field(ge=0)] = 0
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, config=_STRICT)
 class Extension:
     """More time for one student and one assignment."""
 
-    student: str
+    student: Student
     assignment: str
-    until: datetime
+    until: Moment
     reason: str = ""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, config=_STRICT)
 class Course:
     """A course: its folder, and what its course.yml says.
 
@@ -78,19 +184,49 @@ class Course:
 
     folder: Path
     title: str
-    begin: date
-    end: date
+    term: Term
     timezone: ZoneInfo
-    secret: str = field(repr=False)
+    secret: Annotated[str, _form(r"[0-9a-f]{64}", "64 hexadecimal digits")] = field(repr=False)
     assignments: tuple[Assignment, ...] = ()
-    late: Late = Late()
+    late: Late = field(default_factory=Late)
     extensions: tuple[Extension, ...] = ()
-    groups: Mapping[str, tuple[tuple[str, ...], ...]] = field(default_factory=dict)
+    groups: Mapping[str, tuple[tuple[Student, ...], ...]] = field(default_factory=dict)
     ai_use: str = ""
-    grading: Limits = field(default_factory=Limits)
-    partial: Mapping[str, float] = field(default_factory=dict)
-    book: str = ""
-    site: str = ""
+    grading: Annotated[Limits, BeforeValidator(_limits)] = field(default_factory=Limits)
+    partial: Mapping[Verdict, Share] = field(default_factory=dict)
+    book: Address = ""
+    site: Site = ""
+
+    def __post_init__(self) -> None:
+        names = [one.name for one in self.assignments]
+        for name in names:
+            if names.count(name) > 1:
+                raise ValueError(f"assignments must have names of their own, got {name!r} twice")
+        for one in [extension.assignment for extension in self.extensions] + list(self.groups):
+            if one not in names:
+                raise ValueError(
+                    f"extensions and groups must be for one of the assignments, got {one!r}"
+                    f"{did_you_mean(one, names)}"
+                )
+        given = [(one.student, one.assignment) for one in self.extensions]
+        for student, name in given:
+            if given.count((student, name)) > 1:
+                raise ValueError(f"extensions must have one line for {student} and {name}, got two")
+        for name, groups in self.groups.items():
+            members = [student for group in groups for student in group]
+            for student in members:
+                if members.count(student) > 1:
+                    raise ValueError(f"groups.{name} must have each student once, got {student!r} twice")
+
+    @property
+    def begin(self) -> date:
+        """The first day of the term."""
+        return self.term.begin
+
+    @property
+    def end(self) -> date:
+        """The last day of the term."""
+        return self.term.end
 
     def assignment(self, name: str) -> Assignment:
         """The assignment of this name."""
@@ -112,26 +248,11 @@ class Course:
         return (student,)
 
 
-def student_id(text: str) -> str | None:
-    """Why a text is no student's id; None where it is one."""
-    if not STUDENT.fullmatch(text) or ".." in text or _RESERVED.fullmatch(text):
-        return "letters, digits, '.', '-', '_', '@' and '+', at most 64, for it names a folder"
-    return None
-
-
 # --- reading ------------------------------------------------------------------------------------------------
 
 
 def load(folder: str | Path = ".") -> Course:
-    """Read a course's course.yml.
-
-    Raises
-    ------
-    FileNotFoundError
-        The folder has none.
-    ValueError
-        Something in it is wrong; the message names the line and the key.
-    """
+    """Read a course's course.yml; an error names the line and the key."""
     folder = validation.path("course", folder, "a course's folder").resolve()
     path = folder / FILE
     try:
@@ -148,136 +269,73 @@ def load(folder: str | Path = ".") -> Course:
 
 def read(text: str, folder: Path) -> Course:
     """A course from the text of its course.yml."""
-    known = ("title", "term", "timezone", "secret", "assignments", "late", "extensions", "groups", "ai_use")
-    values = parse(text, FILE).mapping(
-        (*known, "grading", "partial", "book", "site"), ("title", "term", "timezone", "secret")
-    )
-    zone = _zone(values["timezone"])
-    term = values["term"].mapping(("begin", "end"), ("begin", "end"))
-    begin, end = term["begin"].day(), term["end"].day()
-    if end < begin:
-        raise term["end"].wrong(f"after term.begin, {begin}")
-    secret = values["secret"].matching(r"[0-9a-f]{64}", "64 hexadecimal digits (0-9, a-f)", secret=True)
-    assignments: list[Assignment] = []
-    for value in listed(values, "assignments"):
-        assignment = _assignment(value, zone)
-        if assignment.name in {one.name for one in assignments}:
-            raise value.error(f"must have a name of its own, got {assignment.name!r} a second time")
-        assignments.append(assignment)
-    names = [one.name for one in assignments]
-    extensions: list[Extension] = []
-    for value in listed(values, "extensions"):
-        extension = _extension(value, names, zone)
-        if any((e.student, e.assignment) == (extension.student, extension.assignment) for e in extensions):
-            raise value.error(f"must be the only one of {extension.student} for {extension.assignment}")
-        extensions.append(extension)
-    return Course(
-        folder=folder,
-        title=values["title"].text(),
-        begin=begin,
-        end=end,
-        timezone=zone,
-        secret=secret,
-        assignments=tuple(assignments),
-        late=_late(values["late"]) if "late" in values else Late(),
-        extensions=tuple(extensions),
-        groups=_groups(values["groups"], names) if "groups" in values else {},
-        ai_use=optional(values, "ai_use", Value.text, ""),
-        grading=_grading(values["grading"]) if "grading" in values else Limits(),
-        partial=_partial(values["partial"]) if "partial" in values else {},
-        book=optional(values, "book", lambda value: value.matching(_ADDRESS, _ADDRESS_FORM), ""),
-        site=optional(values, "site", lambda value: value.matching(_SITE, _SITE_FORM), ""),
-    )
+    lines: dict[tuple[Any, ...], int] = {}
+    try:
+        content = _plain(yaml.compose(text, Loader=yaml.BaseLoader), (), lines)
+    except yaml.MarkedYAMLError as error:
+        line = error.problem_mark.line + 1 if error.problem_mark else 1
+        raise ValueError(f"{FILE}, line {line}: it must be YAML; {error.problem}") from None
+    except (yaml.YAMLError, RecursionError) as error:
+        raise ValueError(f"{FILE}: it must be YAML; {' '.join(str(error).split())}") from None
+    if not isinstance(content, dict):
+        raise ValueError(f"{FILE}: it must have a title, a term, a timezone and a secret")
+    zone = content.get("timezone")
+    if zone not in available_timezones():
+        line, hint = lines.get(("timezone",), 1), did_you_mean(str(zone), available_timezones())
+        raise ValueError(
+            f"{FILE}, line {line}: timezone must be a time zone such as Europe/Berlin, got {zone!r}{hint}"
+        )
+    try:
+        return TypeAdapter(Course).validate_python(
+            {**content, "folder": folder, "timezone": ZoneInfo(zone)}, context={"zone": ZoneInfo(zone)}
+        )
+    except ValidationError as error:
+        raise ValueError(_said(error, lines)) from None
 
 
-def _zone(value: Value) -> ZoneInfo:
-    name, known = value.text("a time zone such as Europe/Berlin"), available_timezones()
-    if name not in known:
-        raise value.wrong("a time zone such as Europe/Berlin", validation.did_you_mean(name, known))
-    return ZoneInfo(name)
+def _plain(node: Any, place: tuple[Any, ...], lines: dict[tuple[Any, ...], int]) -> Any:
+    """The content of a YAML node, every scalar as the text that was written, and the line of each value.
+
+    So `no` can be a student, and `007` an id. A key without a value is left out.
+    """
+    if node is None:
+        return None
+    lines[place] = node.start_mark.line + 1
+    if isinstance(node, yaml.SequenceNode):
+        return [_plain(one, (*place, i), lines) for i, one in enumerate(node.value)]
+    if not isinstance(node, yaml.MappingNode):
+        return node.value.strip()
+    content: dict[str, Any] = {}
+    for key, value in node.value:
+        name = str(key.value)
+        if name in content:
+            line = key.start_mark.line + 1
+            raise ValueError(f"{FILE}, line {line}: the key {name!r} must stand once, and stands twice")
+        found = _plain(value, (*place, name), lines)
+        if found != "":
+            content[name] = found
+    return content
 
 
-def moment(value: Value, zone: ZoneInfo) -> datetime:
-    """A moment in the course's time zone. Of an hour that comes twice, in autumn, the second is meant."""
-    local = value.moment().replace(tzinfo=zone, fold=1)
-    # In spring the clock leaves an hour out: a time in it comes back from UTC as another one.
-    if local.astimezone(ZoneInfo("UTC")).astimezone(zone).replace(tzinfo=None) != local.replace(tzinfo=None):
-        raise value.wrong(f"a time that the clocks of {zone.key} show")
-    return local
-
-
-def _assignment(value: Value, zone: ZoneInfo) -> Assignment:
-    known = ("name", "set", "exercises", "due", "points", "total", "title", "partial")
-    values = value.mapping(known, ("name", "set", "due"))
-    exercises = [one.text("an exercise's label").removeprefix("ex-") for one in listed(values, "exercises")]
-    for one, label in zip(listed(values, "exercises"), exercises, strict=True):
-        if exercises.count(label) > 1:
-            raise one.error(f"must be chosen once, got {label!r} twice")
-    points = values["points"].mapping() if "points" in values else {}
-    return Assignment(
-        name=values["name"].matching(_NAME, "small letters, digits and single hyphens"),
-        set=values["set"].matching(
-            r"\w[\w-]*(, *\w[\w-]*)*", "the name of an exercise set, or several with commas"
-        ),
-        due=moment(values["due"], zone),
-        exercises=tuple(exercises),
-        points={name: number.number(high=1000) for name, number in points.items()},
-        total=optional(values, "total", lambda one: one.number(high=100_000), None),
-        title=optional(values, "title", Value.text, ""),
-        partial={part: _shares(one) for part, one in optional(values, "partial", Value.mapping, {}).items()},
-    )
-
-
-def _shares(value: Value) -> dict[str, float]:
-    return {mistake: share.number(high=1) for mistake, share in value.mapping().items()}
-
-
-def _late(value: Value) -> Late:
-    values = value.mapping(("grace", "per_day", "days"))
-    return Late(
-        grace=optional(values, "grace", Value.duration, timedelta()),
-        per_day=optional(values, "per_day", lambda one: one.number(high=100), 0.0),
-        days=optional(values, "days", Value.count, 0),
-    )
-
-
-def _extension(value: Value, names: list[str], zone: ZoneInfo) -> Extension:
-    values = value.mapping(("student", "assignment", "until", "reason"), ("student", "assignment", "until"))
-    return Extension(
-        student=_student(values["student"]),
-        assignment=values["assignment"].choice(names),
-        until=moment(values["until"], zone),
-        reason=optional(values, "reason", Value.text, ""),
-    )
-
-
-def _groups(value: Value, names: list[str]) -> dict[str, tuple[tuple[str, ...], ...]]:
-    result = {}
-    for name, groups in value.mapping(names).items():
-        seen: set[str] = set()
-        made = []
-        for group in groups.items():
-            students = tuple(_student(one) for one in group.items())
-            for one, student in zip(group.items(), students, strict=True):
-                if student in seen:
-                    raise one.error(f"must be in one group, got {student!r} twice")
-                seen.add(student)
-            made.append(students)
-        result[name] = tuple(made)
-    return result
-
-
-def _student(value: Value) -> str:
-    text = value.text("a student's id")
-    if why := student_id(text):
-        raise value.wrong(f"a student's id ({why})")
-    return text
-
-
-def _grading(value: Value) -> Limits:
-    known = tuple(Limits.__dataclass_fields__)
-    return Limits(**{name: one.count(low=1) for name, one in value.mapping(known).items()})
-
-
-def _partial(value: Value) -> dict[str, float]:
-    return {kind: share.number(high=1) for kind, share in value.mapping(PARTIAL).items()}
+def _said(error: ValidationError, lines: Mapping[tuple[Any, ...], int]) -> str:
+    """Say in one sentence what is wrong, with the line."""
+    # An unknown key first: where one is misspelled, another seems to be missing.
+    first = min(error.errors(), key=lambda one: one["type"] != "unexpected_keyword_argument")
+    loc = tuple(one for one in first["loc"] if one != "[key]")
+    place = re.sub(r"\.\[", "[", ".".join(f"[{one}]" if isinstance(one, int) else one for one in loc))
+    line = next((lines[loc[:n]] for n in range(len(loc), 0, -1) if loc[:n] in lines), 0)
+    where = f"{FILE}, line {line}:" if line else f"{FILE}:"
+    if first["type"] == "unexpected_keyword_argument":
+        models: dict[str, Any] = {"term": Term, "late": Late, "assignments": Assignment}
+        model = Course if len(loc) == 1 else models.get(str(loc[0]), Extension)
+        known = [name for name in model.__dataclass_fields__ if name != "folder"]
+        hint = did_you_mean(str(loc[-1]), known) or f"; the keys are {', '.join(known)}"
+        return f"{where} there is no key {place!r}{hint}"
+    if first["type"] in ("missing", "missing_argument"):
+        return f"{where} it must have the key {place!r}, which is missing"
+    said = first["msg"].removeprefix("Value error, ").replace("Input should be", "must be")
+    said = said.replace("a valid tuple", "a list")
+    said = re.sub(r"a (valid )?dictionary( or an instance of \w+)?", "a mapping", said)
+    got = first["input"]
+    shown = f", got {got!r}" if isinstance(got, str) and "got" not in said and loc != ("secret",) else ""
+    return f"{where} {place} {said}{shown}" if said.startswith("must") else f"{where} {said}"
