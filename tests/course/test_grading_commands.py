@@ -21,7 +21,7 @@ from filled_in import Answers, put
 from small_course import write_course
 
 from ppobook.cli import main
-from ppobook.course import checking, keeper, marking_server, sandbox, settings, trail, work
+from ppobook.course import checking, marking_server, sandbox, settings, trail, work
 from ppobook.course import run as grading_run
 from ppobook.course.grading import part_seeds
 from ppobook.course.records import read_record
@@ -91,7 +91,7 @@ def test_without_a_sandbox_nothing_is_graded(run, monkeypatch):
 
 
 def test_a_course_that_every_submission_could_read_is_not_graded(run, graded, monkeypatch):
-    monkeypatch.setattr(keeper, "libraries", lambda: [graded.parent])
+    monkeypatch.setattr(sandbox, "libraries", lambda: [graded.parent])
     said = run("grade", "week-02", "--again", code=2)
     assert f"must lie outside of {graded.parent}, where Python's packages are" in said
     assert said.strip().endswith("; move it")
@@ -104,8 +104,6 @@ def test_with_trust_in_every_student_the_points_are_the_same(graded, capsys, mon
     words = ["course", "grade", "week-02", "--without-sandbox-i-trust-every-student"]
     words += ["--course", str(graded)]
     monkeypatch.setattr(sandbox, "available", lambda: "bubblewrap is missing.")
-    started = []
-    monkeypatch.setattr(sandbox.Server, "start", lambda *_: started.append("sandbox"))
     assert main([*words, "--again", "--processes", "1"]) == 0
     assert "! no sandbox: each student's code runs as a program of yours" in capsys.readouterr().err
     for student, record in before.items():
@@ -272,13 +270,13 @@ def test_what_can_not_be_done_is_said_in_a_sentence(run):
 
 def test_the_digest_of_a_check_follows_its_files(tmp_path):
     own = tmp_path / "90_own_checks.py"
-    found = {name: work.check_digest(name, own) for name in ("clipped-loss", "reward-to-go", "mine")}
+    found = {name: work.check_digest(name, [own]) for name in ("clipped-loss", "reward-to-go", "mine")}
     assert len(set(found.values())) == 3
     assert all(re.fullmatch(r"[0-9a-f]{16}", one) for one in found.values())
     own.with_suffix(".toml").write_text("")
     own.write_text("# a check")
-    assert work.check_digest("clipped-loss", own) == found["clipped-loss"]
-    assert work.check_digest("mine", own) != found["mine"]
+    assert work.check_digest("clipped-loss", [own]) == found["clipped-loss"]
+    assert work.check_digest("mine", [own]) != found["mine"]
 
 
 def test_only_the_instructor_reads_what_a_course_holds(graded, run):
