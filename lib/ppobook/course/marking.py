@@ -55,7 +55,7 @@ class _Answer:
 
 @dataclass(frozen=True)
 class Marking:
-    """The questions of some assignments, to be marked; answers of students in ``names`` are shown with these."""
+    """The questions of some assignments, to be marked; with ``names``, answers are shown with these."""
 
     folder: Path
     secret: str
