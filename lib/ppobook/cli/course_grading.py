@@ -56,7 +56,6 @@ def grade(
 
     validation.count("processes", processes)
     opened = settings.load(course)
-    _say_other_points(opened, name)
     _grade(opened, name, None, again, processes, without_sandbox_i_trust_every_student, dry_run)
 
 
@@ -103,6 +102,8 @@ def _grade(
 
     job, counting = work.job(opened, name), collecting.counting(opened, name)
     todo, kept = run.due(job, counting, part=part, again=again)
+    if part is None:
+        _say_other_points(opened, name)
     if dry_run:
         for why, count in Counter(why for _, why in todo).most_common():
             print(f"{validation.counted(count, 'submission')} to grade: {why}")

@@ -92,14 +92,14 @@ def _machine(course: Course) -> Iterator[Finding]:
     version = sys.version_info[:2]
     if not PYTHON[0] <= version <= PYTHON[1]:
         yield Finding("fails", f"Python must be 3.11, 3.12 or 3.13, got {sys.version.split()[0]}")
-    missing = [one for one in ("nbgrader", "jupytext", "IPython") if importlib.util.find_spec(one) is None]
+    missing = [one for one in ("PIL", "jupytext", "IPython") if importlib.util.find_spec(one) is None]
     if missing:
         yield Finding(
             "fails",
             f"{', '.join(missing)} must be installed, as pip install 'ppobook[course]' does",
         )
     else:
-        yield Finding("ok", f"Python {sys.version.split()[0]}, nbgrader and jupytext are there")
+        yield Finding("ok", f"Python {sys.version.split()[0]}, Pillow and jupytext are there")
     if why := sandbox.available():
         yield Finding("fails", f"grading needs a sandbox: {why}")
     else:

@@ -26,20 +26,12 @@ _EXCEPTION = 160
 
 
 def words(folder: Path) -> dict[str, str]:
-    """Read the sentences of a page: English, and in their places those of the course's own feedback.toml.
-
-    Raises
-    ------
-    ValueError
-        A sentence of the course's is not one of a page, or has other words in braces.
-    """
+    """Read the sentences of a page: English, and in their places those of the course's own feedback.toml."""
     english: dict[str, str] = tomllib.loads(FILE.read_text(encoding="utf-8"))
     own = folder / FILE.name
-    if not own.exists():
-        return english
     try:
-        theirs = tomllib.loads(own.read_text(encoding="utf-8"))
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        theirs = tomllib.loads(own.read_text(encoding="utf-8")) if own.exists() else {}
+    except ValueError as error:
         raise ValueError(f"{own} must be TOML, got an error: {error}") from None
     for key, sentence in theirs.items():
         braces = sorted(re.findall(r"\{\w+\}", english.get(key, "")))
@@ -59,17 +51,8 @@ def number(value: float, decimal: str = ".") -> str:
 class Setting:
     """The data that all pages of a course share.
 
-    Attributes
-    ----------
-    title : str
-        The course's.
-    words : mapping
-        See `words`.
-    timezone : ZoneInfo
-    site : str
-        The address of the book's site; empty if there is none.
-    pages : mapping from int to str
-        For each chapter, the path of its page on the site.
+    ``words`` are the sentences of a page, ``site`` is the address of the book's site or empty, and ``pages``
+    has for each chapter the path of its page there.
     """
 
     title: str
@@ -81,22 +64,10 @@ class Setting:
 
 @dataclass(frozen=True)
 class Page:
-    """The page of one student.
+    """The page of one student, called ``name``.
 
-    Attributes
-    ----------
-    setting, sheet
-    submission : Submission
-        The one that counts.
-    record : Record
-        What grading found.
-    score : Score
-    name : str
-        The student's.
-    over : bool
-        False while something that is handed in can still count; until then no rubric is shown.
-    varied : collection of str
-        The parts that were handed out in another form than the book's, of which the advice speaks.
+    ``over`` is False while something that is handed in can still count; until then no rubric is shown.
+    ``varied`` are the parts that were handed out in another form than the book's, of which the advice speaks.
     """
 
     setting: Setting

@@ -182,15 +182,7 @@ def scores(
 ) -> dict[str, Score]:
     """Compute the score of each student whose submission is graded for this pack, or who is excused.
 
-    Parameters
-    ----------
-    sheet : Sheet
-    submissions : iterable of Submission
-        Those that count.
-    records : mapping from student to Record
-    decisions : Decisions
-    students : sequence of str
-        All of the course, of whom some may be excused without a submission.
+    Any of the `students` may be excused without a submission.
     """
     excused = {who: one.comment for who in students if (one := decisions.correction(who, ""))}
     found = {who: Score(who, {}, excused=why) for who, why in excused.items()}

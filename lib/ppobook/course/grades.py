@@ -78,14 +78,7 @@ class Grades:
         return number(column.scores[student].final) if ready else ""
 
     def table(self, form: str, template: Table | None = None) -> Table:
-        """Return the rows of a table, the first of which has the columns' names.
-
-        Parameters
-        ----------
-        form : {"plain", "canvas", "moodle"}
-        template : table, optional
-            What Canvas or Moodle exported: its rows and ids are kept, and the grades put in.
-        """
+        """Return the rows of a table; of a template of Canvas or Moodle, its rows and ids are kept."""
         if form == "canvas":
             return self.canvas() if template is None else self.into_canvas(template)
         if form == "moodle":

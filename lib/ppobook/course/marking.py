@@ -55,18 +55,7 @@ class _Answer:
 
 @dataclass(frozen=True)
 class Marking:
-    """The questions of some assignments, to be marked.
-
-    Attributes
-    ----------
-    folder : Path
-        The course's folder.
-    secret : str
-        What the keys are made with.
-    work : mapping from assignment to (Sheet, submissions)
-    names : mapping from student to str, optional
-        If given, answers are shown with these.
-    """
+    """The questions of some assignments, to be marked; with ``names``, answers are shown with these."""
 
     folder: Path
     secret: str
@@ -113,13 +102,7 @@ class Marking:
     ) -> dict[str, Any]:
         """Save the points and the comment of one entry, and return it as it stands now.
 
-        Parameters
-        ----------
-        assignment, part : str
-        seen : mapping
-            The keys of the entry's answers, each with the state that was seen.
-        points : float or None
-        comment : str
+        `seen` has the keys of the entry's answers, each with the state that was seen.
 
         Raises
         ------

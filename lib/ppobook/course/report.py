@@ -43,20 +43,10 @@ class PartReport:
 
 @dataclass(frozen=True)
 class Report:
-    """The summary of a class's results on an assignment.
+    """The summary of a class's results on an assignment; of its mistakes the most frequent are first.
 
-    Attributes
-    ----------
-    assignment : str
-    summary : str
-        How many are graded, the mean, how many are late.
-    parts : tuple of PartReport
-    mistakes : tuple of Mistake
-        The most frequent first.
-    looks : mapping from str to students
-        What may be worth a look, and in whose submissions: see `ppobook.course.looks`.
-    decide : mapping from str to students
-        What the instructor has to decide or look for: late hand-ins without a time, answers out of place.
+    ``looks`` has what may be worth a look, and in whose submissions (see `ppobook.course.looks`), ``decide``
+    what the instructor has to decide or look for: late hand-ins without a time, answers out of place.
     """
 
     assignment: str
@@ -75,18 +65,9 @@ def report(
     students: int,
     varied: Collection[str] = (),
 ) -> Report:
-    """Count what a class made of an assignment.
+    """Count what a class of so many students made of an assignment. A group's submission is counted once.
 
-    Parameters
-    ----------
-    sheet : Sheet
-    submissions : sequence of Submission
-        Those that count. A group's is counted once.
-    records, scores : mappings from student
-    students : int
-        How many there are in the course.
-    varied : collection of str
-        The parts that were handed out in another form than the book's, of which the messages speak.
+    `varied` are the parts that were handed out in another form than the book's, of which the messages speak.
     """
     graded = [one for one in submissions if one.by in records and one.by in scores and scores[one.by].parts]
     mine = {one.by: (records[one.by], scores[one.by]) for one in graded}

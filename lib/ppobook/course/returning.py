@@ -18,15 +18,7 @@ _CANVAS = re.compile(r"([^_/]+)_(LATE_)?([A-Za-z0-9]+)_(\d+)_[^/]+")
 
 
 def places(names: Iterable[str], file: str) -> dict[str, str]:
-    """Return where in the zip a page goes, by the label of the submission that it belongs to.
-
-    Parameters
-    ----------
-    names : iterable of str
-        Those of the platform's download.
-    file : str
-        What a page is called.
-    """
+    """Return where a page called `file` goes in the zip, by the labels of the submissions in a download."""
     found: dict[str, str] = {}
     for name in names:
         if moodle := _MOODLE.match(name):
@@ -38,7 +30,7 @@ def places(names: Iterable[str], file: str) -> dict[str, str]:
 
 
 def zipped(download: Path, pages: Mapping[str, Path], out: Path, file: str) -> list[str]:
-    """Write the zip.
+    """Write the zip, and return the labels in the download for which there is no page.
 
     Parameters
     ----------
@@ -49,16 +41,6 @@ def zipped(download: Path, pages: Mapping[str, Path], out: Path, file: str) -> l
     out : Path
     file : str
         What a page is called in the zip.
-
-    Returns
-    -------
-    list of str
-        The labels in the download for which there is no page.
-
-    Raises
-    ------
-    ValueError
-        It is no such download.
     """
     try:
         with zipfile.ZipFile(download) as archive:
