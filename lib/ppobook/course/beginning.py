@@ -120,6 +120,9 @@ def begin(
         (folder / "exercises").mkdir(parents=True, exist_ok=True)
         if not (folder / roster.FILE).exists():
             roster.write(folder, ())
+        # In a repository, lines that two people added to a log are both kept.
+        atomic_write(folder / ".gitattributes", "*.jsonl merge=union\n")
+        atomic_write(folder / ".gitignore", ".*.lock\n.part-*\n")
         atomic_write(folder / FILE, text)
         (folder / FILE).chmod(0o600)
     return text

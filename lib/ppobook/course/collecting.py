@@ -121,7 +121,13 @@ def collect(
             break
     else:
         raise ValueError(f"source must hold notebooks of {name}, got those of {others[0]}")
-    keeper = _Keeper(course, assignment, asked, times or {}, result, dry_run)
+    released = [
+        datetime.fromisoformat(one["time"])
+        for one in trail.read(course.folder)
+        if one.get("what") == "release" and one.get("assignment") == name
+    ]
+    first = min(released, default=None)
+    keeper = _Keeper(course, assignment, asked, times or {}, result, dry_run, first)
     with Progress(len(found), 0, f"collecting {name}", "submission", progress) as bar:
         for count, one in enumerate(found, 1):
             made = handed_in.opened(one, course)
@@ -164,6 +170,7 @@ class _Keeper:
     times: Mapping[str, datetime]
     result: Collected
     dry_run: bool
+    released: datetime | None
 
     def keep(self, made: HandedIn) -> None:
         """Keep one submission, unless it is kept already."""
@@ -171,7 +178,9 @@ class _Keeper:
         if made.student is not None and made.student in self.times:
             made.time, made.late, made.time_from = self.times[made.student], False, "given"
             made.notes = [one for one in made.notes if "--times" not in one]
-        self.note_early(made)
+        elif made.time is not None and self.released is not None and made.time < self.released:
+            came, out = self.local(made.time), self.local(self.released)
+            made.notes.append(f"its time is {came}, before the assignment was released, {out}")
         chosen = handed_in.pick(made, self.asked)
         if chosen is None:
             result.empty.append(made)
@@ -222,17 +231,6 @@ class _Keeper:
             notes = [one for one in before.receipt["notes"] if "--times" not in one]
             facts = {"time": time, "time_from": "given", "late": False, "notes": notes}
             atomic_write(before.folder / RECEIPT, _as_json({**before.receipt, **facts}))
-
-    def note_early(self, made: HandedIn) -> None:
-        """Note a time before the release, which only the student's own clock can have written."""
-        noted = [
-            datetime.fromisoformat(one["time"])
-            for one in trail.read(self.course.folder)
-            if one.get("what") == "release" and one.get("assignment") == self.assignment.name
-        ]
-        if noted and made.time is not None and made.time < min(noted):
-            came, out = self.local(made.time), self.local(min(noted))
-            made.notes.append(f"its time is {came}, before the assignment was released, {out}")
 
     def local(self, time: datetime | None) -> str | None:
         return time.astimezone(self.course.timezone).isoformat(timespec="seconds") if time else None

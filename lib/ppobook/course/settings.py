@@ -104,6 +104,7 @@ def _limits(value: Any) -> Any:
     return Limits(**{key: int(number) for key, number in value.items()})
 
 
+Day = Annotated[date, BeforeValidator(lambda value: day(value) if isinstance(value, str) else value)]
 Share = Annotated[float, Field(ge=0, le=1)]
 Verdict = Annotated[str, _form("so far|property|mistake", "so far, property or mistake")]
 Student = Annotated[str, AfterValidator(_student)]
@@ -123,8 +124,8 @@ Site = Annotated[str, _form(r"(https?://[\w.-]+(:\d+)?(/[\w./~-]*)?)?", "such as
 class Term:
     """The first and the last day of a course."""
 
-    begin: Annotated[date, BeforeValidator(lambda text: day(text) if isinstance(text, str) else text)]
-    end: Annotated[date, BeforeValidator(lambda text: day(text) if isinstance(text, str) else text)]
+    begin: Day
+    end: Day
 
     def __post_init__(self) -> None:
         if self.end < self.begin:
