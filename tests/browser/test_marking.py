@@ -11,8 +11,10 @@ from axe_playwright_python.sync_playwright import Axe
 from made_up_class import SHEET, graded_class, hand_in, scores_of
 from playwright.sync_api import Page, expect
 
+from ppobook.course import feedback
 from ppobook.course.marking import Marking
 from ppobook.course.marking_server import MarkingServer
+from ppobook.course.records import read_record
 
 from .conftest import OpenPage
 
@@ -123,5 +125,18 @@ def test_it_fits_and_can_be_used_by_all(
     page.goto(server.address)
     expect(page.locator("#place")).to_have_text("Answer 1 of 3")
     assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+    found = Axe().run(page)
+    assert not found.response["violations"], found.generate_report()
+
+
+def test_a_feedback_page_can_be_used_by_all(tmp_path: Path, page: Page) -> None:
+    handed = hand_in(tmp_path, "ada", late=1, text="It is $a < b$.", **{"clipped-loss": 0})
+    graded_class(tmp_path, handed)
+    record, score = read_record(tmp_path, "week-03", "ada"), scores_of(tmp_path, [handed])["ada"]
+    assert record is not None
+    setting = feedback.Setting("Policy optimization", feedback.words(tmp_path))
+    file = tmp_path / "page.html"
+    file.write_text(feedback.Page(setting, SHEET, handed, record, score, "Ada Lovelace").html())
+    page.goto(file.as_uri())
     found = Axe().run(page)
     assert not found.response["violations"], found.generate_report()

@@ -256,6 +256,7 @@ def feedback(
         print(f"{name}: {validation.counted(written, 'page')} {would}written{same}")
         if give_back is not None and not dry_run:
             out = opened.folder / "feedback" / f"{name}.zip"
+            out.parent.mkdir(exist_ok=True)
             left = returning.zipped(Path(give_back), work.pages(opened, name, graded), out, f"{name}.html")
             print(f"{out}")
             for label in left:
