@@ -186,7 +186,7 @@ def test_a_function_in_another_cell_is_found():
     assert found.cells[1].source == ANSWER
 
 
-@pytest.mark.parametrize("encoding", ["utf-8-sig", "utf-16"])
+@pytest.mark.parametrize("encoding", ["utf-8-sig", "utf-16", "cp1252"])
 def test_other_encodings_are_read(encoding):
     data = submitted(answer=ANSWER + "  # é")
     text = json.dumps(json.loads(data), ensure_ascii=False)

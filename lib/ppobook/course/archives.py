@@ -21,12 +21,10 @@ from pathlib import Path
 
 from ppobook.course.rebuild import whole
 
-MOST_FILES = 2000  # in one submission
-MOST_FILES_OF_A_CLASS = 100_000
-LARGEST = 32 * 2**20  # bytes of one file
+MOST_FILES = 100_000
+LARGEST = 32 * 2**20  # bytes of one file, and of all names in a clone
 _JUNK = re.compile(r"(__MACOSX|\.DS_Store|\._.*|\.ipynb_checkpoints|Thumbs\.db|desktop\.ini|\.git)")
 _LAST = 10**10 - 1  # seconds: a clock can be set to any year
-_NAMES = 16 * 2**20  # bytes of all names in a clone, which a few kB on the disk can make endless
 
 
 class RefusedError(ValueError):
@@ -78,8 +76,8 @@ def _within(data: bytes, name: str) -> bytes:
     return data
 
 
-def of_zip(content: bytes | Path, zone: tzinfo, most: int = MOST_FILES) -> Source:
-    """The files of a zip with at most so many."""
+def of_zip(content: bytes | Path, zone: tzinfo) -> Source:
+    """The files of a zip."""
 
     def opened() -> zipfile.ZipFile:
         return zipfile.ZipFile(BytesIO(content) if isinstance(content, bytes) else content)
@@ -97,8 +95,8 @@ def of_zip(content: bytes | Path, zone: tzinfo, most: int = MOST_FILES) -> Sourc
             entries = archive.infolist()
     except Exception as error:
         raise RefusedError(f"the zip must be whole, got a damaged one ({error})") from None
-    if len(entries) > most:
-        raise RefusedError(f"the zip must hold at most {most:,} files, got {len(entries):,}")
+    if len(entries) > MOST_FILES:
+        raise RefusedError(f"the zip must hold at most {MOST_FILES:,} files, got {len(entries):,}")
     source = Source()
     for entry in entries:
         parts = _parts(entry.filename)
@@ -164,7 +162,7 @@ def of_clone(folder: Path) -> tuple[Source, datetime]:
     if found is None:
         raise RefusedError("the clone must have a commit with a time")
     time, source = moment(int(found[1])), Source()
-    for line in _git(git, "ls-tree", "-r", "-z", "HEAD", most=_NAMES).decode("utf-8", "replace").split("\0"):
+    for line in _git(git, "ls-tree", "-r", "-z", "HEAD").decode("utf-8", "replace").split("\0"):
         facts, _, name = line.partition("\t")
         if not name:
             continue
@@ -177,8 +175,8 @@ def of_clone(folder: Path) -> tuple[Source, datetime]:
     return source, time
 
 
-def _git(git: Path, *words: str, most: int = LARGEST) -> bytes:
-    """Return the output of a plumbing command of git, up to so many bytes.
+def _git(git: Path, *words: str) -> bytes:
+    """Return the output of a plumbing command of git, which a few kB on the disk can make endless.
 
     A clone's own configuration must not make git run anything.
     """
@@ -202,13 +200,13 @@ def _git(git: Path, *words: str, most: int = LARGEST) -> bytes:
     clock.start()
     with process:
         assert process.stdout is not None
-        said = process.stdout.read(most + 1)
-        if len(said) > most:
+        said = process.stdout.read(LARGEST + 1)
+        if len(said) > LARGEST:
             process.kill()
     clock.cancel()
-    if len(said) > most:
+    if len(said) > LARGEST:
         raise RefusedError(
-            f"the clone must have at most {most >> 20} MB in a file and in all names, got more"
+            f"the clone must have at most {LARGEST >> 20} MB in a file and in all names, got more"
         )
     if process.returncode:
         raise RefusedError("the clone must have a commit that git can read within a minute")

@@ -33,8 +33,6 @@ _HIDDEN = ("participant", "participante", "teilnehmer", "teilnehmerin")
 _AGAIN = re.compile(r"(.+)-(\d{1,3})")
 _NOTEBOOKS = 100
 _TOTAL = 4 * LARGEST
-_ARCHIVES = frozenset((".zip", ".rar", ".7z", ".tar", ".gz", ".tgz", ".bz2", ".xz"))
-_UNPACK = "unpack it into a folder with the student's id, and collect that, or ask for the notebook alone"
 
 
 @dataclass
@@ -66,7 +64,7 @@ class HandedIn:
     student: str | None
     files: list[File]
     time: datetime | None = None
-    time_from: str = "the time of the file"
+    time_from: str = "the time of the source"
     late: bool = False
     notebooks: list[tuple[str, bytes]] = field(default_factory=list)
     saved: list[datetime | None] = field(default_factory=list)
@@ -137,7 +135,8 @@ def read(
         raise ValueError(f"source must be one file of {student}, got the folder {str(path)!r}")
     if not path.exists():
         raise FileNotFoundError(f"source must be a folder or a zip, got {str(path)!r}, which is not there")
-    alone = File((whole(path.name),), moment(path.stat().st_mtime), lambda: archives.of_file(path))
+    time = moment(path.stat().st_mtime)
+    alone = File((whole(path.name),), time, lambda: archives.of_file(path))
     if student is not None:
         return [HandedIn(student, "file", student, [alone])], []
     found: list[HandedIn] = []
@@ -150,13 +149,14 @@ def read(
         source.files = [one for one in source.files if not any(one.parts[: len(c)] == c for c in inside)]
     elif path.suffix.lower() == ".zip" and not _of_file(path.stem, students, assignment):
         try:
-            source = archives.of_zip(path, course.timezone, archives.MOST_FILES_OF_A_CLASS)
+            source = archives.of_zip(path, course.timezone)
         except RefusedError as error:
             raise ValueError(f"source {path.name!r}: {error}") from None
     else:
         source = Source([alone])
     _inside(source, students, assignment)
-    return found + list(_grouped(source, students, assignment)), [said for _, said in source.notes]
+    found += _grouped(source, time, students, assignment)
+    return found, [said for _, said in source.notes]
 
 
 def _inside(source: Source, students: Sequence[Student], assignment: str) -> None:
@@ -170,8 +170,10 @@ def _inside(source: Source, students: Sequence[Student], assignment: str) -> Non
         source.files = [replace(one, parts=one.parts[1:]) for one in source.files]
 
 
-def _grouped(source: Source, students: Sequence[Student], assignment: str) -> Iterator[HandedIn]:
-    """The files by submission."""
+def _grouped(
+    source: Source, time: datetime, students: Sequence[Student], assignment: str
+) -> Iterator[HandedIn]:
+    """The files by submission; one whose files have no time has that of the source."""
     found: dict[tuple[str, str], HandedIn] = {}
     # A student may have chosen such a name, but not those of a whole class.
     bulk = all(len(one.parts) == 1 and _CANVAS.fullmatch(one.name) for one in source.files)
@@ -192,10 +194,12 @@ def _grouped(source: Source, students: Sequence[Student], assignment: str) -> It
         else:
             kind, label = "file", PurePosixPath(top).stem if alone else top
             student = _of_file(label, students, assignment)
-        made = found.setdefault((kind, label), HandedIn(label, kind, student, []))
+        made = found.setdefault((kind, label), HandedIn(label, kind, student, [], time))
         made.late |= late
         made.files.append(file)
-        if kind == "canvas" and made.late:
+        if kind == "canvas" and (bulk or made.late):
+            made.time = None
+        if made.late:
             made.notes = ["Canvas says that it is late, but not when it came; --times gives that"]
         elif kind == "canvas" and not bulk:
             made.notes = [
@@ -230,8 +234,9 @@ def opened(found: HandedIn, course: Course) -> HandedIn:
             _take(file, made, course)
         except RefusedError as error:
             made.notes.append(f"{file.name}: {error}")
-    if times := [file.time for file in made.files if file.time is not None]:
-        made.time = max(times)
+    times = [file.time for file in made.files if file.time is not None]
+    if times and made.kind != "git" and not made.late:
+        made.time, made.time_from = max(times), "the time of the file"
     return made
 
 
@@ -240,22 +245,15 @@ def _take(file: File, made: HandedIn, course: Course) -> None:
     suffix = PurePosixPath(file.name).suffix.lower()
     if suffix == ".ipynb":
         _add(made, file)
-        return
-    if suffix != ".zip" and made.original is not None:
-        return
-    content = file.read()
-    made.original = file.name, content
-    if suffix == ".zip":
-        inner = archives.of_zip(content, course.timezone)
+    elif suffix == ".zip":
+        made.original = file.name, file.read()
+        inner = archives.of_zip(made.original[1], course.timezone)
         made.notes += [said for _, said in inner.notes]
         for one in inner.files:
-            inside = PurePosixPath(one.name).suffix.lower()
-            if inside == ".ipynb":
+            if one.name.lower().endswith(".ipynb"):
                 _add(made, one)
-            elif inside in _ARCHIVES:
-                made.notes.append(f"{file.name} has another archive in it, {one.name}: {_UNPACK}")
-    elif suffix in _ARCHIVES:
-        made.notes.append(f"{file.name} is no zip: {_UNPACK}")
+    elif made.original is None:
+        made.original = file.name, file.read()
 
 
 def _add(made: HandedIn, file: File) -> None:

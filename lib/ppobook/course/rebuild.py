@@ -11,6 +11,7 @@ from __future__ import annotations
 import ast
 import json
 import re
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -133,9 +134,7 @@ def rebuild(notebook: Notebook, submission: bytes) -> Rebuilt:
         edited = [
             one
             for index, one in chosen.items()
-            if part(given[index]) is None
-            and not one.is_code
-            and not _same(one.source, given[index]["source"])
+            if part(given[index]) is None and not one.is_code and not _same(one, given[index])
         ]
         both = sorted([*edited, *texts], key=lambda one: one.index)
         result.unclear = [f"{one.place.capitalize()}:\n\n{one.source}" for one in both]
@@ -145,7 +144,7 @@ def rebuild(notebook: Notebook, submission: bytes) -> Rebuilt:
 def _add(result: Rebuilt, cell: Cell, own: _Own | None) -> None:
     """A cell of the pack, with what stands in its place in the submission."""
     p, given = part(cell), cell["source"]
-    source = given if own is None or _same(own.source, given) else own.source
+    source = given if own is None or _same(own, cell) else own.source
     if p is not None and p.role in ("solution", "manual") and source == given:
         result.unchanged.add(p.name)
     if p is not None and p.role == "manual":
@@ -166,19 +165,20 @@ def _own_cell(own: _Own) -> RunCell:
     return RunCell("own", own.source, place=own.place)
 
 
-def _same(one: str, other: str) -> bool:
-    return one.strip() == other.strip() or plain(one) == plain(other)
+def _same(own: _Own, given: Cell) -> bool:
+    is_code = given["cell_type"] == "code"
+    return plain(own.source, is_code) == plain(given["source"], is_code)
 
 
 def _match(given: list[Cell], own: list[_Own], notes: list[str]) -> dict[int, _Own]:
     """For each cell of the pack the submission's that stands for it: by id, tag, source, what it defines."""
     chosen: dict[int, _Own] = {}
     taken: set[int] = set()
-    ids = [one.id for one in own if one.id]
-    if len(ids) > len(set(ids)):
-        notes.append("Cell ids stand in it more than once.")
+    twice = [count for count in Counter(one.id for one in own if one.id).values() if count > 1]
+    if twice:
+        notes.append(f"{len(twice)} cell ids stand in it more than once.")
 
-    def take(is_it: Callable[[int, _Own], bool]) -> None:
+    def take(is_it: Callable[[int, _Own], bool], how: str = "") -> None:
         for index, cell in enumerate(given):
             if index in chosen:
                 continue
@@ -187,9 +187,11 @@ def _match(given: list[Cell], own: list[_Own], notes: list[str]) -> dict[int, _O
             ]
             if found:
                 # Of several, one that was worked on.
-                best = next((one for one in found if not _same(one.source, cell["source"])), found[0])
+                best = next((one for one in found if not _same(one, cell)), found[0])
                 chosen[index] = best
                 taken.add(best.index)
+                if how:
+                    notes.append(f"{best.place.capitalize()} stands for {_called(cell)}: {how}.")
 
     parts = [part(cell) for cell in given]
     kinds = [None if p is None else (p.role, p.name) for p in parts]
@@ -200,9 +202,13 @@ def _match(given: list[Cell], own: list[_Own], notes: list[str]) -> dict[int, _O
     }
     written = {one.index: _defined(one.source) if one.is_code else set() for one in own}
     take(lambda index, one: bool(one.id) and one.id == given[index].get("id"))
-    take(lambda index, one: one.part is not None and kinds[index] == (one.part.role, one.part.name))
-    take(lambda index, one: _same(one.source, given[index]["source"]))
-    take(lambda index, one: bool(defined.get(index, set()) & written[one.index]))
+    tagged = {one.index: (one.part.role, one.part.name) for one in own if one.part is not None}
+    take(
+        lambda index, one: kinds[index] is not None and kinds[index] == tagged.get(one.index),
+        "it has its tag",
+    )
+    take(lambda index, one: _same(one, given[index]))
+    take(lambda index, one: bool(defined.get(index, set()) & written[one.index]), "it defines its names")
     return chosen
 
 
@@ -225,7 +231,8 @@ def _defined(source: str) -> set[str]:
 def _free(given: list[Cell], own: list[_Own], chosen: Mapping[int, _Own]) -> list[_Own]:
     """The cells that stand for none of the pack's, with the pack's cells that they stand between."""
     stands_for = {one.index: index for index, one in chosen.items()}
-    handed_out = {cell["source"].strip() for cell in given}  # a copy of such a cell says nothing
+    # A copy of such a cell says nothing.
+    handed_out = {plain(cell["source"], cell["cell_type"] == "code") for cell in given}
     found: list[_Own] = []
     after, waiting = -1, list[_Own]()
     for one in own:
@@ -234,7 +241,7 @@ def _free(given: list[Cell], own: list[_Own], chosen: Mapping[int, _Own]) -> lis
             for other in waiting:
                 other.before = after
             waiting = []
-        elif one.source.strip() and one.source.strip() not in handed_out:
+        elif one.source.strip() and plain(one.source, one.is_code) not in handed_out:
             one.after, one.before = after, len(given)
             found.append(one)
             waiting.append(one)
@@ -312,7 +319,10 @@ def _read(submission: bytes) -> Mapping[str, Any]:
     if not submission.strip():
         raise Unreadable("The file is empty.")
     try:
-        content = json.loads(submission)
+        try:
+            content = json.loads(submission)
+        except UnicodeDecodeError:  # as an old editor on Windows saves it
+            content = json.loads(submission.decode("cp1252", errors="replace"))
     except RecursionError:
         raise Unreadable("The file is nested too deeply for a notebook.") from None
     except ValueError as error:

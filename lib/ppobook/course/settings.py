@@ -7,7 +7,7 @@ the roster is judged by `ppobook.course.checking`.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import field
 from datetime import date, datetime, timedelta
 from pathlib import Path
@@ -41,6 +41,12 @@ def _form(pattern: str, words: str) -> AfterValidator:
         return text
 
     return AfterValidator(judged)
+
+
+def _once(what: str, values: Sequence[str]) -> None:
+    for one in values:
+        if values.count(one) > 1:
+            raise ValueError(f"{what} must have {one!r} once, got it twice")
 
 
 def is_student_id(text: str) -> bool:
@@ -152,9 +158,7 @@ class Assignment:
     partial: Mapping[str, Mapping[str, Share]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        for label in self.exercises:
-            if self.exercises.count(label) > 1:
-                raise ValueError(f"must have each exercise once, has {label!r} twice")
+        _once("exercises", self.exercises)
 
 
 @dataclass(frozen=True, config=_STRICT)
@@ -200,24 +204,16 @@ class Course:
 
     def __post_init__(self) -> None:
         names = [one.name for one in self.assignments]
-        for name in names:
-            if names.count(name) > 1:
-                raise ValueError(f"assignments must have names of their own, got {name!r} twice")
+        _once("assignments", names)
         for one in [extension.assignment for extension in self.extensions] + list(self.groups):
             if one not in names:
+                hint = did_you_mean(one, names)
                 raise ValueError(
-                    f"extensions and groups must be for one of the assignments, got {one!r}"
-                    f"{did_you_mean(one, names)}"
+                    f"extensions and groups must be for one of the assignments, got {one!r}{hint}"
                 )
-        given = [(one.student, one.assignment) for one in self.extensions]
-        for student, name in given:
-            if given.count((student, name)) > 1:
-                raise ValueError(f"extensions must have one line for {student} and {name}, got two")
+        _once("extensions", [f"{one.student} for {one.assignment}" for one in self.extensions])
         for name, groups in self.groups.items():
-            members = [student for group in groups for student in group]
-            for student in members:
-                if members.count(student) > 1:
-                    raise ValueError(f"groups.{name} must have each student once, got {student!r} twice")
+            _once(f"groups.{name}", [student for group in groups for student in group])
 
     @property
     def begin(self) -> date:
@@ -273,9 +269,6 @@ def read(text: str, folder: Path) -> Course:
     lines: dict[tuple[Any, ...], int] = {}
     try:
         content = _plain(yaml.compose(text, Loader=yaml.BaseLoader), (), lines)
-    except yaml.MarkedYAMLError as error:
-        line = error.problem_mark.line + 1 if error.problem_mark else 1
-        raise ValueError(f"{FILE}, line {line}: it must be YAML; {error.problem}") from None
     except (yaml.YAMLError, RecursionError) as error:
         raise ValueError(f"{FILE}: it must be YAML; {' '.join(str(error).split())}") from None
     if not isinstance(content, dict):
