@@ -153,9 +153,7 @@ for thing in gc.get_objects():
         object.__setattr__(thing, "function", lambda answer: iter(()))
     if kind in ("PartResult", "Verdict", "Result", "TestedPart"):
         vars(thing).update(points=4.0, kind="right")
-    if kind == "Worker":
-        said = b'[["dict", [["finding", ["stop", "right", "", []]]]], [], null]'
-        thing.write_reply = lambda *a, **k: (said, {})
+sys.modules["__main__"]._described = lambda error: {"finding": ("stop", "right", "clipped-loss", [])}
 """,
         fools=CHECK,
         verdicts=WRONG,
@@ -168,7 +166,7 @@ for thing in gc.get_objects():
     ),
     "kernel": Attack(
         function("os.kill(os.getpid(), 9)"),
-        before="os.kill(os.getppid() or 1, 9); os.kill(1, 9); os.kill(-1, 9); os.kill(os.getpid(), 9)",
+        before="os.kill(os.getppid() or 1, 9); os.kill(1, 9); os.kill(os.getpid(), 9)",
         verdicts=ENDED,
         says=("cell 2: Ended",),
     ),

@@ -3,13 +3,15 @@
     result = grade_submission(pack, path.read_bytes(), seed=part_seeds(secret, "ada", path.read_bytes()))
     result.points, result.parts["clipped-loss"].kind
 
-The student's cells are run in order. At each test cell of the pack the book's check looks at what the cell hands
-over, in this process, with problems drawn from a number that nobody knows. A cell or a function that ends its
-process, or never ends, loses what it was asked for and nothing else: the notebook is run again without it.
+The student's cells are run in order. At each test cell of the pack the book's check looks at what the cell
+hands over, in this process, with problems drawn from a number that nobody knows. A cell or a function that
+ends its process, or never ends, loses what it was asked for and nothing else: the notebook is run again
+without it.
 """
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import hmac
 import json
@@ -157,10 +159,8 @@ def ungraded(pack: Pack, kind: str, reason: str, submission: bytes | None = None
     """
     result = _result(pack, Rebuilt())
     if submission is not None:
-        try:
+        with contextlib.suppress(Exception):  # the reason is known already
             result = _result(pack, rebuild(pack.notebook, submission))
-        except Exception:
-            pass  # the reason is known already
     result.notes.append(whole(reason))
     message = f"✗ Not graded: {whole(reason)}"
     result.parts = {p.name: PartResult(0.0, p.points, kind, "", message, 0.0) for p in pack.tested}
