@@ -247,7 +247,7 @@ class _Run:
         return True
 
     def _leftovers(self, ended: Ended) -> bool:
-        """Return whether what a slow cell left running may have ended the process; the cell is then left out."""
+        """Return whether what a slow cell left running may have ended the process; it is then left out."""
         suspects = self.slow - self.left_out if ended.reason != "time" else set()
         self.left_out |= suspects
         return bool(suspects)
