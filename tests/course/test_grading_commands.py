@@ -222,7 +222,9 @@ def test_a_correction_has_a_reason_and_survives_a_regrade(graded, run, monkeypat
         return ((one, found[one.by], "") for one in handed)
 
     monkeypatch.setattr(grading_run, "graded", judged)
-    assert "2 submissions graded, 0 graded already" in run("regrade", "clipped-loss")
+    said = run("regrade", "clipped-loss")
+    assert "2 submissions graded, 0 graded already" in said
+    assert "CPU seconds, start-up included" in said
     assert asked == ["clipped-loss"]
     course = settings.load(graded)
     part = work.state(course, "week-02").scores["bob"].parts["clipped-loss"]

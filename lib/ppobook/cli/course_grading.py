@@ -89,8 +89,8 @@ def regrade(
     if not found:
         every = [one for parts in tested.values() for one in parts]
         raise ValueError(f"part must be one that a check judges, got {part!r}{did_you_mean(part, every)}")
-    for name in found:
-        _grade(opened, name, part, False, processes, without_sandbox_i_trust_every_student, dry_run)
+    for assignment in found:
+        _grade(opened, assignment, part, False, processes, without_sandbox_i_trust_every_student, dry_run)
 
 
 def _grade(
@@ -116,8 +116,8 @@ def _grade(
             f"grading must have a sandbox: {missing} Without one, {_RISK}; if you trust every student with "
             f"that, {_TRUST} grades all the same"
         )
-    if todo and not trusted and (why := sandbox.readable(opened.folder)):
-        raise ValueError(f"{why}; move it")
+    if todo and not trusted and (readable := sandbox.readable(opened.folder)):
+        raise ValueError(f"{readable}; move it")
     if trusted:
         better = "" if missing or not todo else "; there can be one here, so leave the option out"
         print(f"! no sandbox: {_RISK}{better}", file=sys.stderr)

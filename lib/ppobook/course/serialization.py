@@ -1,7 +1,7 @@
-"""The form in which a student's process sends values: JSON, in which arrays and tensors are bytes in base64.
+"""The form in which a student's process sends values: JSON, with the bytes of arrays and tensors in base64.
 
-Reading it makes numbers, text, containers, arrays and tensors and runs no code of the sender's. The grader sends
-pickles instead, which only the student's process reads: see `ppobook.course.channel`.
+Reading it makes numbers, text, containers, arrays and tensors and runs no code of the sender's. The grader
+sends pickles instead, which only the student's process reads: see `ppobook.course.channel`.
 
     data = json.dumps(Writer().node({"loss": torch.ones(2)}))
     Reader().value(json.loads(data))
