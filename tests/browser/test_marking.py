@@ -8,12 +8,13 @@ from pathlib import Path
 
 import pytest
 from axe_playwright_python.sync_playwright import Axe
-from made_up_class import SHEET, graded_class, hand_in
+from made_up_class import SHEET, graded_class, hand_in, scores_of
 from playwright.sync_api import Page, expect
 
-from ppobook.course.gradebook import Book
+from ppobook.course import feedback
 from ppobook.course.marking import Marking
 from ppobook.course.marking_server import MarkingServer
+from ppobook.course.records import read_record
 
 from .conftest import OpenPage
 
@@ -39,8 +40,8 @@ def server(tmp_path: Path) -> Iterator[MarkingServer]:
 
 
 def points(server: MarkingServer) -> dict[str, float | None]:
-    with Book(server.marking.folder) as book:
-        return {student: score.parts[PART].manual for student, score in book.scores("week-03").items()}
+    found = scores_of(server.marking.folder, server.marking.work["week-03"][1])
+    return {student: score.parts[PART].manual for student, score in found.items()}
 
 
 def find(page: Page, text: str) -> None:
@@ -68,6 +69,26 @@ def test_by_keyboard(server: MarkingServer, page: Page) -> None:
     expect(page.locator("#comment")).to_have_value("Nearly: look at the sign. 3 n p")
     expect(page.get_by_role("button", name="2.5")).to_have_attribute("aria-pressed", "true")
     expect(page.locator("#questions")).to_contain_text("2 of 4 marked")
+
+
+def test_behind_the_last_answer_no_key_marks_it_again(server: MarkingServer, page: Page) -> None:
+    page.goto(server.address)
+    for number in (1, 2, 3):
+        expect(page.locator("#place")).to_have_text(f"Answer {number} of 3")
+        page.keyboard.press("2")
+        page.keyboard.press("Enter")
+    expect(page.locator("#nothing")).to_contain_text("That was the last answer.")
+    page.keyboard.press("1")
+    page.keyboard.press("Enter")
+    page.keyboard.press("p")
+    expect(page.locator("#place")).to_have_text("Answer 3 of 3")
+    expect(page.locator("#state")).to_have_text("✓ saved")
+    expect(page.get_by_role("button", name="2", exact=True)).to_have_attribute("aria-pressed", "true")
+    assert set(points(server).values()) == {2}
+    # A button that was clicked has the focus: there, too, Enter goes on.
+    page.get_by_role("button", name="1", exact=True).click()
+    page.keyboard.press("Enter")
+    expect(page.locator("#nothing")).to_be_visible()
 
 
 def test_two_tabs(server: MarkingServer, open_page: OpenPage) -> None:
@@ -104,5 +125,18 @@ def test_it_fits_and_can_be_used_by_all(
     page.goto(server.address)
     expect(page.locator("#place")).to_have_text("Answer 1 of 3")
     assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+    found = Axe().run(page)
+    assert not found.response["violations"], found.generate_report()
+
+
+def test_a_feedback_page_can_be_used_by_all(tmp_path: Path, page: Page) -> None:
+    handed = hand_in(tmp_path, "ada", late=1, text="It is $a < b$.", **{"clipped-loss": 0})
+    graded_class(tmp_path, handed)
+    record, score = read_record(tmp_path, "week-03", "ada"), scores_of(tmp_path, [handed])["ada"]
+    assert record is not None
+    setting = feedback.Setting("Policy optimization", feedback.words(tmp_path))
+    file = tmp_path / "page.html"
+    file.write_text(feedback.Page(setting, SHEET, handed, record, score, "Ada Lovelace").html())
+    page.goto(file.as_uri())
     found = Axe().run(page)
     assert not found.response["violations"], found.generate_report()

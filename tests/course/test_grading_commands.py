@@ -11,6 +11,7 @@ import re
 import socket
 import threading
 import urllib.request
+import zipfile
 from collections.abc import Callable
 from html import escape
 from pathlib import Path
@@ -20,9 +21,8 @@ from filled_in import Answers, put
 from small_course import write_course
 
 from ppobook.cli import main
-from ppobook.course import checking, keeper, marking_server, sandbox, settings, trail, work
+from ppobook.course import checking, marking_server, sandbox, settings, trail, work
 from ppobook.course import run as grading_run
-from ppobook.course.gradebook import Book
 from ppobook.course.grading import part_seeds
 from ppobook.course.records import read_record
 from ppobook.teaching import checks
@@ -68,8 +68,7 @@ def table(text: str) -> list[dict[str, str]]:
 
 
 def test_what_was_graded(graded, run):
-    with Book(graded) as book:
-        scores = book.scores("week-02")
+    scores = work.state(settings.load(graded), "week-02").scores
     assert set(scores) == {"ada", "bob"}
     assert scores["ada"].parts["clipped-loss"].points == 4
     assert scores["bob"].parts["clipped-loss"].points == 0
@@ -77,7 +76,9 @@ def test_what_was_graded(graded, run):
     assert scores["bob"].penalty == pytest.approx(scores["bob"].points / 10)
     assert "2 submissions graded already; nothing was written" in run("grade", "week-02", "--dry-run")
     assert "2 submissions to grade: again" in run("grade", "week-02", "--dry-run", "--again")
-    assert "0 submissions graded, 2 graded already" in run("grade", "week-02")
+    said = run("grade", "week-02")
+    assert "0 submissions graded, 2 graded already" in said
+    assert "answers to mark: ppobook course mark week-02" in said
 
 
 def test_without_a_sandbox_nothing_is_graded(run, monkeypatch):
@@ -90,7 +91,8 @@ def test_without_a_sandbox_nothing_is_graded(run, monkeypatch):
 
 
 def test_a_course_that_every_submission_could_read_is_not_graded(run, graded, monkeypatch):
-    monkeypatch.setattr(keeper, "libraries", lambda: [graded.parent])
+    monkeypatch.setattr(sandbox, "available", lambda: None)
+    monkeypatch.setattr(sandbox, "libraries", lambda: [graded.parent])
     said = run("grade", "week-02", "--again", code=2)
     assert f"must lie outside of {graded.parent}, where Python's packages are" in said
     assert said.strip().endswith("; move it")
@@ -103,8 +105,6 @@ def test_with_trust_in_every_student_the_points_are_the_same(graded, capsys, mon
     words = ["course", "grade", "week-02", "--without-sandbox-i-trust-every-student"]
     words += ["--course", str(graded)]
     monkeypatch.setattr(sandbox, "available", lambda: "bubblewrap is missing.")
-    started = []
-    monkeypatch.setattr(sandbox.Server, "start", lambda *_: started.append("sandbox"))
     assert main([*words, "--again", "--processes", "1"]) == 0
     assert "! no sandbox: each student's code runs as a program of yours" in capsys.readouterr().err
     for student, record in before.items():
@@ -123,7 +123,7 @@ def test_with_trust_in_every_student_the_points_are_the_same(graded, capsys, mon
 
 
 def test_words_that_a_command_cannot_take(graded, run):
-    assert "Did you mean 'clipped-loss'?" in run("grade", "week-02", "--part", "cliped-loss", code=2)
+    assert "Did you mean 'clipped-loss'?" in run("regrade", "cliped-loss", code=2)
     assert "port must be an integer in [0, 65535], got 70000" in run("mark", "--port", "70000", code=2)
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = str(taken.getsockname()[1])
@@ -156,6 +156,24 @@ def test_feedback(graded, run):
     assert "0 pages would be written, 1 as they were" in run("feedback", "--student", "ada", "--dry-run")
 
 
+def test_the_zip_that_a_platform_takes_back(graded, run, tmp_path):
+    download = tmp_path / "submissions.zip"
+    with zipfile.ZipFile(download, "w") as archive:
+        archive.writestr("bob_5_6_week-02.ipynb", "{}")
+        archive.writestr("eve_7_8_week-02.ipynb", "{}")
+    receipt = next((graded / "submitted" / "week-02" / "bob").glob("*/receipt.json"))
+    facts = json.loads(receipt.read_text())
+    receipt.write_text(json.dumps({**facts, "label": "bob_5"}))
+    said = run("feedback", "week-02", "--give-back", str(download))
+    assert "! no page for eve_7" in said
+    with zipfile.ZipFile(graded / "feedback" / "week-02.zip") as archive:
+        assert archive.namelist() == ["bob_5_6_week-02.html"]
+        assert b"Bob M" in archive.read("bob_5_6_week-02.html")
+    assert "give_back must be the download of one assignment" in run(
+        "feedback", "week-01", "week-02", "--give-back", str(download), code=2
+    )
+
+
 def test_grades(graded, run):
     rows = {row["student_id"]: row for row in table(run("grades", "week-02", "--dry-run"))}
     assert rows["ada"]["week-02 status"] == "not marked yet"
@@ -164,45 +182,69 @@ def test_grades(graded, run):
     run("grades", "week-02", "--form", "canvas", "--unfinished")
     rows = table((graded / "grades" / "canvas-week-02.csv").read_text())
     assert rows[0]["Student"].strip() == "Points Possible"
+    assert (rows[1]["ID"], rows[1]["SIS Login ID"]) == ("101", "ada")
     assert float(rows[1]["week-02"]) >= 4
     assert "form must be one of" in run("grades", "--form", "excel", code=2)
     assert "which is not there" in run("grades", "--form", "canvas", "--template", "no.csv", code=2)
 
 
 def test_report(graded, run):
-    said = run("report", "--html", str(graded / "report.html"), "--csv", str(graded / "report.csv"))
+    said = run("report")
     assert "1 × clipped-loss: old_logp is not detached" in said
     assert "bob" not in said
-    assert "old_logp is not detached" in (graded / "report.html").read_text()
-    assert table((graded / "report.csv").read_text())[0]["part"] == "clipped-loss"
     assert "(bob)" in run("report", "week-02", "--with-names")
 
 
-def test_an_appeal_leaves_a_trace_and_survives_a_regrade(graded, run, monkeypatch):
-    words = ("appeal", "bob", "week-02", "clipped-loss")
-    options = ("--points", "3", "--reason", "the detach was asked for nowhere")
-    assert "bob: clipped-loss has 3 points from now on" in run(*words, *options)
-    assert "has 3 points already" in run(*words, *options)
+def test_a_named_mistake_is_worth_a_share_by_course_yml(graded, run):
+    path = graded / "course.yml"
+    before = path.read_text()
+    partial = "    partial: {clipped-loss: {old_logp is not detached: 0.5}}\n    total: 13"
+    path.write_text(before.replace("    total: 13", partial))
+    score = work.state(settings.load(graded), "week-02").scores["bob"]
+    run("feedback", "week-02")
+    page = (graded / "feedback" / "bob" / "week-02.html").read_text()
+    path.write_text(before.replace("    total: 13", partial.replace("clipped-loss", "cliped-loss")))
+    assert "Did you mean 'clipped-loss'?" in run("report", code=2)
+    path.write_text(before)
+    assert score.parts["clipped-loss"].points == 2
+    assert "This mistake leaves 50 % of the points." in page
+
+
+def test_a_correction_has_a_reason_and_survives_a_regrade(graded, run, monkeypatch):
+    words = ("correct", "week-02", "clipped-loss", "--student", "bob")
+    reason = ("--reason", "the detach was asked for nowhere")
+    assert run(*words, "--points", "3", *reason) == "bob: clipped-loss, 3 points\n"
     found = {one: read_record(graded, "week-02", one).result for one in ("ada", "bob")}
-    monkeypatch.setattr(
-        grading_run, "graded", lambda handed, *_: ((one, found[one.by], "") for one in handed)
-    )
-    said = run("grade", "week-02", "--part", "clipped-loss", "--again")
+    asked = []
+
+    def judged(handed, opener, *_):
+        asked.append(opener.keywords["only"])
+        return ((one, found[one.by], "") for one in handed)
+
+    monkeypatch.setattr(grading_run, "graded", judged)
+    said = run("regrade", "clipped-loss")
     assert "2 submissions graded, 0 graded already" in said
-    with Book(graded) as book:
-        part = book.scores("week-02")["bob"].parts["clipped-loss"]
-    assert (part.points, part.auto) == (3, 0)
-    assert part.comment == "Appeal: 3 points. the detach was asked for nowhere"
-    entries = [e for e in trail.read(graded) if e["what"] in ("appeal", "regrade")]
-    assert [(e["what"], e["part"]) for e in entries] == [
-        ("appeal", "clipped-loss"),
-        ("regrade", "clipped-loss"),
-    ]
-    assert entries[0]["before"] == 0
-    assert "points must be from 0 to 4, got 5" in run(*words, "--points", "5", "--reason", "x", code=2)
-    assert "points must be a number" in run(*words, "--points", "all", "--reason", "x", code=2)
-    assert "reason must be a sentence" in run(*words, "--points", "1", "--reason", " ", code=2)
-    nobody = ("appeal", "bib", "week-02", "clipped-loss", "--points", "1", "--reason", "x")
+    assert "CPU seconds, start-up included" in said
+    assert asked == ["clipped-loss"]
+    course = settings.load(graded)
+    part = work.state(course, "week-02").scores["bob"].parts["clipped-loss"]
+    assert (part.points, part.auto, part.reason) == (3, 0, reason[1])
+    assert [e["part"] for e in trail.read(graded) if e["what"] == "regrade"] == ["clipped-loss"]
+    assert "everyone: pessimism, all points" in run("correct", "week-02", "pessimism", "--full", *reason)
+    assert "eve: week-02, excused" in run("correct", "week-02", "--student", "eve", "--excused", *reason)
+    scores = work.state(course, "week-02").scores
+    assert scores["ada"].parts["pessimism"].points == scores["ada"].parts["pessimism"].max
+    rows = {row["student_id"]: row for row in table(run("grades", "week-02", "--zeros", "--dry-run"))}
+    assert (rows["eve"]["week-02 status"], rows["eve"]["week-02 points"]) == ("excused", "")
+    assert rows["mel"]["week-02 points"] == "0"
+    for what in (("pessimism",), ("--student", "eve")):
+        run("correct", "week-02", *what, "--undo", *reason)
+    assert "pessimism" in work.state(course, "week-02").scores["ada"].waiting
+    assert "points must be from 0 to 4, got 5" in run(*words, "--points", "5", *reason, code=2)
+    assert "reason must be a sentence" in run(*words, "--full", "--reason", " ", code=2)
+    assert "one of --points, --full, --excused and --undo" in run(*words, "--full", "--undo", *reason, code=2)
+    assert "a part of week-02 must be given" in run("correct", "week-02", "--full", *reason, code=2)
+    nobody = ("correct", "week-02", "clipped-loss", "--student", "bib", "--full", *reason)
     assert "the student must be in roster.csv, got 'bib'" in run(*nobody, code=2)
 
 
@@ -226,7 +268,6 @@ def test_the_page_for_marking(graded, run, monkeypatch):
 def test_what_can_not_be_done_is_said_in_a_sentence(run):
     assert "assignment week-01 must be released first" in run("grade", "week-01", code=2)
     assert "the assignment must be one of" in run("grade", "week-9", code=2)
-    assert "the part must be one of" in run("grade", "week-02", "--part", "clip", code=2)
     assert "processes must be an integer of at least 1" in run("grade", "week-02", "--processes", "0", code=2)
 
 
@@ -246,21 +287,21 @@ def test_only_the_instructor_reads_what_a_course_holds(graded, run):
     run("feedback")
     run("grades")
     run("roster")
-    made = ("submitted/*/*/*", "graded/*/*", "feedback/*/*", "grades/*", "release/*.json", "gradebook.db")
+    made = ("submitted/*/*/*", "graded/*/*", "feedback/*/*", "grades/*", "release/*.json", "marks/*/*")
     found = [path for one in made for path in graded.glob(one)]
     assert len(found) > 8
     assert not [path for path in found if path.stat().st_mode & 0o077]
 
 
 def test_other_points_in_course_yml_are_said_and_count_once_they_are_released(graded, run):
-    run("appeal", "bob", "week-02", "clipped-loss", "--points", "4", "--reason", "all of it is right")
+    run("correct", "week-02", "clipped-loss", "--student", "bob", "--points", "4", "--reason", "all is right")
     path = graded / "course.yml"
     text = path.read_text()
     path.write_text(text.replace("clipped-loss: 4", "clipped-loss: 2").replace("total: 13", "total: 11"))
     said = "clipped-loss 2, not 4"
     assert said in run("grades", "week-02")
     assert said in run("grade", "week-02", "--dry-run")
-    assert "! bob: clipped-loss, 4 of 4 by a person, has 2 of 2 now" in run("release", "week-02", "--replace")
+    assert "counts again after: ppobook course grade week-02" in run("release", "week-02", "--replace")
     # Until they are graded again, their points are those of another scale.
     run("grades", "week-02", "--zeros", "--unfinished")
     rows = {row["student_id"]: row for row in table((graded / "grades" / "plain-week-02.csv").read_text())}

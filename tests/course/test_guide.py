@@ -28,9 +28,9 @@ ROOT = Path(__file__).parents[2]
 GUIDE = ROOT / "reference" / "instructors.md"
 OWN = ROOT / "reference" / "instructors" / "own_exercises.md"
 COMMANDS = {
-    *("new", "check", "release", "roster", "collect", "grade", "mark"),
-    *("feedback", "grades", "report", "extend", "slides", "schedule", "appeal", "solutions", "similar"),
-    *("export", "erase"),
+    *("new", "check", "release", "roster", "collect", "grade", "regrade", "mark"),
+    *("feedback", "grades", "report", "extend", "slides", "schedule", "correct", "export", "erase"),
+    *("solutions", "similar"),
 }
 PROSE = "A sentence of my own. "
 

@@ -11,12 +11,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from made_up_class import SHEET, graded_class, hand_in
+from made_up_class import SHEET, graded_class, hand_in, scores_of
 
-from ppobook.course import trail
-from ppobook.course.gradebook import Book
+from ppobook.course.gradebook import EVERYONE, Decisions, decide
 from ppobook.course.marking import Conflict, Marking
 from ppobook.course.marking_server import MarkingServer
+from ppobook.course.records import text_digest
 
 PART = "hunt-minmax-why"
 QUERY = f"assignment=week-03&part={PART}"
@@ -40,29 +40,19 @@ def answer(marking: Marking, text: str, **options: Any) -> dict[str, Any]:
 
 
 def scores(marking: Marking) -> dict[str, Any]:
-    with Book(marking.folder) as book:
-        return book.scores("week-03")
+    return scores_of(marking.folder, marking.work["week-03"][1])
 
 
 # --- the rules ----------------------------------------------------------------------------------------------
 
 
 def test_a_question_its_rubric_and_its_answers_without_names(marking):
-    assert marking.questions() == [
-        {
-            "assignment": "week-03",
-            "part": PART,
-            "title": "Quick, and then gone",
-            "max": 3,
-            "answers": 3,
-            "marked": 0,
-        }
-    ]
+    assert marking.questions() == [{"assignment": "week-03", "part": PART, "answers": 3, "marked": 0}]
     found = marking.question("week-03", PART)
     assert "It never comes back." in found["rubric"]
     assert "Which line is wrong?" in found["question"]
     assert [entry["count"] for entry in found["entries"]].count(2) == 1
-    assert found["empty"] == 1
+    assert (found["empty"], found["deleted"]) == (1, 0)
     assert "<strong>min</strong>" in answer(marking, "min")["html"]
     assert not any(name in json.dumps(found) for name in ("ada", "bob", "mel", "Lovelace"))
     named = replace(marking, names={"ada": "Ada Lovelace"})
@@ -74,19 +64,11 @@ def test_equal_answers_and_groups_get_the_same_points(marking):
     now = marking.mark("week-03", PART, entry["seen"], 2.5, "Look at it again.")
     assert (now["points"], now["comment"], now["marked"], now["count"]) == (2.5, "Look at it again.", True, 2)
     found = scores(marking)
-    assert {s: found[s].parts[PART].points for s in ("ada", "bob", "eve", "mel")} == {
-        "ada": 0,
-        "bob": 2.5,
-        "eve": 2.5,
-        "mel": 2.5,
-    }
+    points = {who: one.parts[PART].points for who, one in found.items()}
+    assert points == {"ada": 0, "bob": 2.5, "eve": 2.5, "mel": 2.5, "zoe": 0}
     assert found["eve"].final == pytest.approx(0.9 * 9.5)
-    assert not found["eve"].waiting
-    assert found["ada"].waiting
+    assert (found["eve"].waiting, found["ada"].waiting) == ((), (PART,))
     assert [q["marked"] for q in marking.questions()] == [2]
-    entries = trail.read(marking.folder)
-    assert sorted(e["student"] for e in entries) == ["bob", "eve", "mel"]
-    assert {(e["what"], e["part"], e["points"], e["before"]) for e in entries} == {("mark", PART, 2.5, None)}
 
 
 def test_equal_answers_one_by_one(marking):
@@ -116,22 +98,55 @@ def test_of_two_tabs_the_later_one_overwrites_nothing_unseen(marking):
     assert now["points"] == 1
 
 
-def test_an_answer_that_changed_meanwhile_is_a_conflict(marking):
+def test_marks_of_two_people_that_disagree_are_both_shown_and_settled_by_another(marking):
+    text = "It is **min**, and $a < b$."
+    for points in (1, 3):  # as two copies of the folder have them after a merge
+        facts = {"points": points, "max": 3, "text": text_digest(text)}
+        decide(marking.folder, "week-03", "mark", "ada", PART, **facts)
+    entry = answer(marking, "min")
+    assert ([one["points"] for one in entry["disagree"]], entry["marked"], entry["points"]) == (
+        [1, 3],
+        False,
+        None,
+    )
+    now = marking.mark("week-03", PART, entry["seen"], 2, "")
+    assert (now["disagree"], now["points"], now["marked"]) == ([], 2, True)
+    assert len(Decisions(marking.folder, "week-03").marks("ada", PART, text)) == 1
+
+
+def test_an_answer_that_changed_meanwhile_is_a_conflict_and_its_earlier_points_are_shown(marking):
     seen = answer(marking, "min")["seen"]
-    handed = hand_in(marking.folder, "ada", text="It is something else.")
-    graded_class(marking.folder, handed)
+    marking.mark("week-03", PART, seen, 3, "")
+    graded_class(marking.folder, hand_in(marking.folder, "ada", text="It is something else."))
     with pytest.raises(Conflict):
         marking.mark("week-03", PART, seen, 3, "")
-
-
-def test_the_points_of_an_earlier_text_are_shown(marking):
-    marking.mark("week-03", PART, answer(marking, "min")["seen"], 3, "")
-    graded_class(marking.folder, hand_in(marking.folder, "ada", text="It is something else."))
     entry = answer(marking, "something else")
     assert (entry["points"], entry["earlier"], entry["marked"]) == (None, 3, False)
 
 
-@pytest.mark.parametrize("points", [-1, 3.5, float("nan"), float("inf"), True, "2", [1]])
+def test_text_out_of_place_is_shown_and_a_deleted_cell_is_said(marking):
+    (*_, zoe) = marking.work["week-03"][1]
+    graded_class(
+        marking.folder, hand_in(marking.folder, "zoe", missing=[PART], unclear=["Cell 9:\n\nIt is I."])
+    )
+    found = marking.question("week-03", PART)
+    assert (found["empty"], found["deleted"], zoe.by) == (0, 1, "zoe")
+    entry = answer(marking, "It is I.")
+    assert entry["displaced"]
+    assert not answer(marking, "min")["displaced"]
+    marking.mark("week-03", PART, entry["seen"], 2, "")
+    assert scores(marking)["zoe"].parts[PART].points == 2
+
+
+def test_points_that_were_corrected_are_not_marked_over(marking):
+    decide(marking.folder, "week-03", "full", EVERYONE, PART, comment="not clear")
+    entry = answer(marking, "min")
+    assert (entry["points"], entry["marked"], entry["corrected"]) == (3, True, "not clear")
+    with pytest.raises(ValueError, match="were corrected"):
+        marking.mark("week-03", PART, entry["seen"], 1, "")
+
+
+@pytest.mark.parametrize("points", [-1, 3.5, float("nan"), True, "2", [1]])
 def test_points_that_are_none_are_refused(marking, points):
     seen = answer(marking, "min")["seen"]
     with pytest.raises(ValueError, match="points must be from 0 to 3, got"):
@@ -141,8 +156,6 @@ def test_points_that_are_none_are_refused(marking, points):
 def test_what_is_unknown_is_refused(marking):
     with pytest.raises(ValueError, match="assignment must be one of week-03, got 'week-99'"):
         marking.question("week-99", PART)
-    with pytest.raises(ValueError, match=r"part must be one of .*, got 'x'"):
-        marking.question("week-03", "x")
     with pytest.raises(ValueError, match="load the page again"):
         marking.mark("week-03", PART, {"0123": "x"}, 1, "")
     with pytest.raises(ValueError, match="comment must be a text of at most 5000"):
@@ -162,24 +175,10 @@ def server(marking: Marking) -> Iterator[MarkingServer]:
         thread.join()
 
 
-def ask(
-    server: MarkingServer,
-    path: str,
-    body: Any = None,
-    headers: dict[str, str | None] | None = None,
-    token: str | None = None,
-) -> tuple[int, Any, Any]:
+def ask(server: MarkingServer, path: str, body: Any = None, token: str | None = None) -> tuple[int, Any, Any]:
     connection = http.client.HTTPConnection("127.0.0.1", server.server_port, timeout=60)
     content = None if body is None else body if isinstance(body, bytes) else json.dumps(body).encode()
-    sent = {"Host": f"127.0.0.1:{server.server_port}"}
-    if content is not None:
-        sent |= {"Content-Type": "application/json", "Content-Length": str(len(content))}
-    sent = {key: value for key, value in (sent | (headers or {})).items() if value is not None}
-    method = "GET" if content is None else "POST"
-    connection.putrequest(method, f"/{token or server.token}/{path}", skip_host=True)
-    for key, value in sent.items():
-        connection.putheader(key, value)
-    connection.endheaders(content)
+    connection.request("POST" if content else "GET", f"/{token or server.token}/{path}", content)
     response = connection.getresponse()
     text = response.read().decode()
     connection.close()
@@ -200,8 +199,6 @@ def test_the_page_and_its_files(server):
         assert "default-src 'none'" in headers["Content-Security-Policy"]
         assert "unsafe-inline'; script" not in headers["Content-Security-Policy"]
         assert headers["Referrer-Policy"] == "no-referrer"
-        assert headers["Cache-Control"] == "no-store"
-        assert headers["Server"] == "ppobook"
 
 
 def test_a_mark_is_saved_and_a_conflict_says_what_stands_there(server):
@@ -218,46 +215,24 @@ def test_a_mark_is_saved_and_a_conflict_says_what_stands_there(server):
     assert ask(server, "api/questions")[1]["questions"][0]["marked"] == 1
 
 
-@pytest.mark.parametrize("token", ["x", "undefined", "%00", "é"])
-def test_without_the_token_there_is_nothing(server, token):
-    path = "api/questions"
-    assert ask(server, path, token=token.encode("ascii", "replace").decode())[0] == 404
+@pytest.mark.parametrize("token", ["x", "undefined", "%00"])
+def test_without_the_token_nothing_is_shown_or_changed(server, token):
+    for path in ("", "api/questions"):
+        assert ask(server, path, token=token)[0] == 404
+    assert ask(server, "api/mark", {"points": 3}, token=token)[0] == 404
+    assert not (server.marking.folder / "marks").exists()
 
 
-@pytest.mark.parametrize("host", ["evil.example", "evil.example:80", "127.0.0.1", "", None])
-def test_another_host_is_refused(server, host):
-    assert ask(server, "", headers={"Host": host})[0] == 403
-    assert ask(server, "api/mark", {}, headers={"Host": host})[0] == 403
-
-
-@pytest.mark.parametrize(
-    ("headers", "status"),
-    [
-        ({"Origin": "http://evil.example"}, 403),
-        ({"Origin": "null"}, 403),
-        ({"Sec-Fetch-Site": "cross-site"}, 403),
-        ({"Sec-Fetch-Site": "same-site"}, 403),
-        ({"Content-Type": "text/plain"}, 415),
-        ({"Content-Type": "application/x-www-form-urlencoded"}, 415),
-        ({"Content-Length": "999999999"}, 413),
-        ({"Content-Length": "-1"}, 413),
-    ],
-)
-def test_another_site_changes_nothing(server, headers, status):
-    assert ask(server, "api/mark", {"points": 3}, headers)[0] == status
-    assert not trail.read(server.marking.folder)
-
-
-@pytest.mark.parametrize("body", [b"", b"{", b"[]", b"{}", b'{"seen": 1}', b"\xff", b"null"])
+@pytest.mark.parametrize("body", [b"{", b"[]", b"{}", b'{"seen": 1}', b"\xff", b"0" * 300_000])
 def test_what_is_no_mark_is_refused(server, body):
     status, said, _ = ask(server, "api/mark", body)
     assert status == 400
     assert said["error"].startswith("the content must name")
 
 
-@pytest.mark.parametrize("path", ["x", "../page.css", "../../gradebook.db", "..%2f..%2fcourse.yml"])
+@pytest.mark.parametrize("path", ["x", "../page.css", "../../log.jsonl", "..%2f..%2fcourse.yml"])
 def test_other_files_are_not_served(server, path):
-    assert ask(server, path)[0] == 404
+    assert ask(server, path)[0] == 400
 
 
 def test_a_fault_is_said_and_the_server_goes_on(server, monkeypatch, capsys):

@@ -94,7 +94,7 @@ def release(name: Name, /, *, replace: bool = False, dry_run: bool = False, cour
         dry_run: say what would be released, and write nothing
         course: the course's folder
     """
-    from ppobook.course import packs, settings, work
+    from ppobook.course import packs, settings
 
     opened = settings.load(course)
     made = packs.release(opened, name, replace=replace, dry_run=dry_run)
@@ -104,12 +104,7 @@ def release(name: Name, /, *, replace: bool = False, dry_run: bool = False, cour
     state = {"new": "", "unchanged": ", as it was released", "changed": ", released anew"}[made.state]
     would = "would be " if dry_run else ""
     print(f"{made.path}: {would}{made.pack.points:g} points in {len(made.pack.parts)} parts{state}")
-    if dry_run or made.state != "changed":
-        return
-    for one in work.released_anew(opened, name):
-        given = f"{one.before:g} of {one.before_max:g}"
-        print(f"! {one.student}: {one.part}, {given} by a person, has {one.points:g} of {one.max:g} now")
-    if any((opened.folder / "graded" / name).glob("*.json")):
+    if not dry_run and made.state == "changed" and any((opened.folder / "graded" / name).glob("*.json")):
         print(f"What was graded counts again after: ppobook course grade {name}")
 
 

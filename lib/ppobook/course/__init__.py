@@ -2,6 +2,6 @@
 
 import sys
 
-# nbformat, which jupytext and nbgrader import, would compile forty grammars of addresses, for a check that no
-# notebook asks for: seconds of each command, and of each process that grades.
+# nbformat, which jupytext imports, would compile forty grammars of addresses, for a check that no notebook
+# asks for: seconds of each command, and of each process that grades.
 sys.modules.setdefault("rfc3987_syntax", None)  # type: ignore[arg-type]

@@ -54,8 +54,8 @@ ai_use: >-
   line of it without help.
 
 # What one submission may use while it is graded.
-grading: {{seconds: 20, cell_seconds: 60, notebook_seconds: 600, submission_seconds: 1800,
-          memory_mb: 2048, disk_mb: 256, output_kb: 256, processes: 64}}
+grading: {{seconds: 20, cell_seconds: 60, submission_seconds: 1800, memory_mb: 2048, disk_mb: 256,
+          processes: 64}}
 """
 
 

@@ -22,13 +22,12 @@ from ppobook.validation import counted
 
 if TYPE_CHECKING:
     from ppobook.course.grading import PartResult
-    from ppobook.course.sandbox import Server
 
 # Free space that a course should have: for a class's submissions and the sandboxes of some.
 SPACE = 2 * 2**30
 PYTHON = (3, 11), (3, 13)
 # With how many students' numbers the checks of own exercises are tried.
-TRIED = 3
+TRIED = 2
 
 
 @dataclass(frozen=True)
@@ -44,7 +43,6 @@ def check(
     *,
     now: datetime | None = None,
     book: Path | None = None,
-    server: Server | None = None,
 ) -> Iterator[Finding]:
     """Look at everything, and say what fails, what to know and what is well.
 
@@ -58,8 +56,6 @@ def check(
         The time that dates are compared with.
     book : path, optional
         The book's folder.
-    server : Server, optional
-        What makes the sandboxes in which own exercises are tried; made here if left out.
     """
     yield from _machine(course)
     yield from _dates(course, now or datetime.now(UTC))
@@ -76,7 +72,7 @@ def check(
             own.append(handout)
         public += [assignment.name] * any(not one.own for one in found)
     if own and sandbox.available() is None:
-        yield from _own(course, own, book, server)
+        yield from _own(course, own, book)
     if not course.assignments:
         yield Finding("fails", "assignments must be at least one, got none")
     if public:
@@ -96,19 +92,19 @@ def _machine(course: Course) -> Iterator[Finding]:
     version = sys.version_info[:2]
     if not PYTHON[0] <= version <= PYTHON[1]:
         yield Finding("fails", f"Python must be 3.11, 3.12 or 3.13, got {sys.version.split()[0]}")
-    missing = [one for one in ("nbgrader", "jupytext", "IPython") if importlib.util.find_spec(one) is None]
+    missing = [one for one in ("PIL", "jupytext", "IPython") if importlib.util.find_spec(one) is None]
     if missing:
         yield Finding(
             "fails",
             f"{', '.join(missing)} must be installed, as pip install 'ppobook[course]' does",
         )
     else:
-        yield Finding("ok", f"Python {sys.version.split()[0]}, nbgrader and jupytext are there")
+        yield Finding("ok", f"Python {sys.version.split()[0]}, Pillow and jupytext are there")
     if why := sandbox.available():
         yield Finding("fails", f"grading needs a sandbox: {why}")
     else:
         yield Finding("ok", "bubblewrap works, so submissions can be graded without a network and apart")
-    if why := sandbox.seen(course.folder):
+    if why := sandbox.readable(course.folder):
         yield Finding("fails", f"{why}; move it")
     if os.name == "posix" and course.folder.stat().st_mode & 0o077:
         yield Finding(
@@ -210,39 +206,34 @@ def _assignment(course: Course, assignment: Assignment, handout: Pack) -> Iterat
         )
 
 
-def _own(course: Course, handouts: list[Pack], book: Path | None, server: Server | None) -> Iterator[Finding]:
-    """Check that the checks of own exercises accept their references and reject blank answers."""
-    from ppobook.course.sandbox import NoSandbox, Server
-
-    with ExitStack() as stack:
-        server = server or stack.enter_context(Server())
-        for handout in handouts:
-            found = [one for one in open_all(handout.set, course.folder, book) if one.own]
-            tested = [one.name for one in handout.tested]
-            try:
-                wrong = list(_tried(course, handout, found, server, book)) if tested else []
-            except NoSandbox as error:
-                wrong = [Finding("fails", f"{handout.assignment}: its checks can't be tried: {error}")]
-            yield from wrong
-            if tested and not wrong:
-                said = f"{counted(len(tested), 'check')} tried; the solutions of {_files(found)} are right"
-                yield Finding("ok", f"{handout.assignment}: {said}")
+def _own(course: Course, handouts: list[Pack], book: Path | None) -> Iterator[Finding]:
+    """Check that checks of own exercises accept the solution, refuse the blank and tell mistakes apart."""
+    for handout in handouts:
+        found = [one for one in open_all(handout.set, course.folder, book) if one.own]
+        tested = [one.name for one in handout.tested]
+        try:
+            wrong = list(_tried(course, handout, found, book)) if tested else []
+        except sandbox.NoSandbox as error:
+            wrong = [Finding("fails", f"{handout.assignment}: its checks can't be tried: {error}")]
+        yield from wrong
+        if tested and not wrong:
+            said = f"{counted(len(tested), 'check')} tried; the solutions of {_files(found)} are right"
+            yield Finding("ok", f"{handout.assignment}: {said}")
 
 
-def _tried(
-    course: Course, handout: Pack, found: list[ExerciseSet], server: Server, book: Path | None
-) -> Iterator[Finding]:
-    """Return the problems found when the reference is handed in, and when nothing is."""
+def _tried(course: Course, handout: Pack, found: list[ExerciseSet], book: Path | None) -> Iterator[Finding]:
+    """Return the problems found when the solution is handed in, and when nothing is."""
     from ppobook.course.grading import grade_submission, part_seeds
 
     reference = json.dumps(packs.solved(course, handout, book)).encode()
+    alike: dict[tuple[str, str], None] = {}
 
     def graded(content: bytes, who: str) -> dict[str, PartResult]:
         seed = part_seeds(course.secret, who, content)
         with ExitStack() as stack:
-            for one in found:
-                stack.enter_context(own_checks.known(one))
-            return grade_submission(handout, content, server=server, seed=seed, limits=course.grading).parts
+            own = [name for one in found for name in stack.enter_context(own_checks.known(one))]
+            stack.enter_context(own_checks.comparing(own, alike))
+            return grade_submission(handout, content, seed=seed, limits=course.grading).parts
 
     refused: dict[str, str] = {}
     for number in range(TRIED):
@@ -254,6 +245,12 @@ def _tried(
             "fails",
             f"{handout.assignment}: the check of {name} must accept the solution in exercises/"
             f"{_files(found)}, and said: {said}",
+        )
+    for pair in alike:
+        yield Finding(
+            "fails",
+            f"{handout.assignment}: mistakes must have different outputs in the checks of exercises/"
+            f"{_files(found)}, got the same for {pair[0]!r} and {pair[1]!r}",
         )
     for name, one in graded(json.dumps(handout.notebook).encode(), "nobody").items():
         if one.kind == "right":

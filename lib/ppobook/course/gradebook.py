@@ -1,83 +1,171 @@
-"""The gradebook: nbgrader's database, `gradebook.db`, which its formgrader and `nbgrader export` read too.
+"""Scores: what grading found, what people decided, and what is taken off for late days.
 
-Only this module opens it. A part of an assignment is a grade cell ("code" if it is tested, "markdown" if a
-person reads it) and a solution cell, which carries the comment. Grading sets automatic points only, people
-set manual ones, and these win: so a mark or an appeal survives every regrade.
+Nothing is kept twice. A score is computed from the records in `graded/` and the decisions in `marks/`.
 
-Several processes may use one gradebook at the same time (grading, the marking page): each change is made
-under a lock, on what the database holds at that moment.
+A decision is a line of `marks/ASSIGNMENT/PART.jsonl` that is never rewritten. It is a mark, given on the page
+for marking, or a correction, made by a command; a correction counts more than a mark. A mark names the marks
+that its author saw and replaced. So the files of two markers merge, by git or in a shared folder, in any
+order of their lines. Two marks that did not see each other both stand, and where they differ, that is a
+conflict until somebody marks again.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
-from dataclasses import asdict, dataclass
-from datetime import UTC, datetime
+import secrets
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, fields
+from functools import cached_property
 from pathlib import Path
-from typing import Any, Self
+from typing import Any
 
-from alembic.script import ScriptDirectory
-from nbgrader import api
-from sqlalchemy import create_engine, text
+from ppobook.course import trail
+from ppobook.course.records import Record, Sheet, SheetPart, Submission, text_digest
 
-from ppobook.course.records import Sheet
-from ppobook.course.trail import locked, note
+FOLDER = "marks"
+EVERYONE = "*"
+WHOLE = "_whole"  # the file of corrections of a whole assignment
 
-FILE = "gradebook.db"
+
+@dataclass(frozen=True)
+class Decision:
+    """One decision of a person about one student's part.
+
+    ``what`` is "mark", or of a correction "points", "full", "excused" or "undo"; ``max`` is what the part was
+    worth, so that points keep their share where that changes; ``text`` is the digest of the text that was
+    marked; ``replaces`` are the ids of the marks that it takes the place of.
+    """
+
+    id: str
+    time: str
+    who: str
+    what: str
+    student: str
+    part: str
+    points: float | None = None
+    max: float = 0.0
+    comment: str = ""
+    text: str = ""
+    replaces: tuple[str, ...] = ()
+
+
+_FIELDS = {one.name for one in fields(Decision)}
+
+
+def decide(folder: Path, assignment: str, what: str, student: str, part: str, **facts: Any) -> None:
+    """Write one decision, flushed to the disk."""
+    (folder / FOLDER / assignment).mkdir(parents=True, exist_ok=True)
+    file = f"{FOLDER}/{assignment}/{part or WHOLE}.jsonl"
+    trail.note(folder, what, file=file, id=secrets.token_hex(6), student=student, part=part, **facts)
+
+
+class Decisions:
+    """What people decided about an assignment, read from all files in its folder.
+
+    A line that is no decision, such as git's marks of a conflict, is left out.
+    """
+
+    def __init__(self, folder: Path, assignment: str) -> None:
+        found: dict[str, Decision] = {}
+        for path in sorted((folder / FOLDER / assignment).glob("*.jsonl")):
+            for entry in trail.read(path.parent, path.name):
+                if {"id", "time", "who", "what", "student", "part"} <= set(entry):
+                    known = {key: value for key, value in entry.items() if key in _FIELDS}
+                    one = Decision(**{**known, "replaces": tuple(entry.get("replaces", ()))})
+                    found[one.id] = one
+        self.all_marks: dict[tuple[str, str], list[Decision]] = {}
+        self.corrections: dict[
+            tuple[str, str], Decision
+        ] = {}  # the last of each, in the order of their times
+        for one in sorted(found.values(), key=lambda one: one.time):
+            key = one.student, one.part
+            if one.what == "mark":
+                self.all_marks.setdefault(key, []).append(one)
+            else:
+                self.corrections.pop(key, None)
+                if one.what != "undo":
+                    self.corrections[key] = one
+
+    def correction(self, student: str, part: str) -> Decision | None:
+        """The correction that counts: the later of the student's own and everyone's."""
+        found = [one for key, one in self.corrections.items() if key in ((student, part), (EVERYONE, part))]
+        return found[-1] if found else None
+
+    def marks(self, student: str, part: str, text: str) -> list[Decision]:
+        """The marks of a text that stand: one, or several where markers did not see each other."""
+        made = self.all_marks.get((student, part), [])
+        replaced = {other for one in made for other in one.replaces}
+        return [one for one in made if one.id not in replaced and one.text == text_digest(text)]
+
+    def earlier(self, student: str, part: str) -> float | None:
+        """The points that the student's text had last, perhaps an earlier text."""
+        given = [one.points for one in self.all_marks.get((student, part), []) if one.points is not None]
+        return given[-1] if given else None
 
 
 @dataclass(frozen=True)
 class PartScore:
-    """One part of one student: ``manual`` is a person's points, ``auto`` those of the grader."""
+    """One part of one student.
+
+    ``auto`` are the grader's points, None where a person has to mark; ``manual`` are a person's. ``reason``
+    is that of a correction, ``marks`` are the marks that stand, of which several may disagree.
+    """
 
     max: float
     auto: float | None
-    manual: float | None
-    comment: str
-    waiting: bool
+    manual: float | None = None
+    comment: str = ""
+    reason: str = ""
+    excused: bool = False
+    marks: tuple[Decision, ...] = ()
 
     @property
     def points(self) -> float:
         """The points that count: a person's, else the grader's, else none."""
         return self.manual if self.manual is not None else self.auto or 0.0
 
+    @property
+    def comments(self) -> list[str]:
+        """What the student can read about it: a correction's reason, a marker's comment."""
+        return [one for one in (self.reason, self.comment) if one]
 
-@dataclass(frozen=True)
-class Rescaled:
-    """A person's points for a part that is worth more or less than it was."""
+    @property
+    def conflict(self) -> bool:
+        return self.manual is None and len({one.points for one in self.marks}) > 1
 
-    student: str
-    assignment: str
-    part: str
-    before: float
-    before_max: float
-    points: float
-    max: float
+    @property
+    def waiting(self) -> bool:
+        """True while a person has to mark it, or to settle a conflict."""
+        return not self.excused and (self.conflict or (self.auto is None and self.manual is None))
 
 
 @dataclass(frozen=True)
 class Score:
-    """One student's submission of one assignment."""
+    """One student's submission of one assignment; ``excused`` is why the whole assignment does not count."""
 
     student: str
-    received: datetime | None
     parts: Mapping[str, PartScore]
-    penalty: float
+    share: float = 1.0
+    excused: str = ""
 
-    @property
-    def points(self) -> float:
-        """The points before what is taken off for being late."""
-        return sum(part.points for part in self.parts.values())
-
-    @property
+    @cached_property
     def max(self) -> float:
         return sum(part.max for part in self.parts.values())
+
+    @cached_property
+    def points(self) -> float:
+        """The points before what is taken off for being late. What counts is scaled up to the maximum."""
+        counted = [part for part in self.parts.values() if not part.excused]
+        most = sum(part.max for part in counted)
+        return sum(part.points for part in counted) * (self.max / most if most else 0.0)
+
+    @property
+    def penalty(self) -> float:
+        return self.points * (1 - self.share)
 
     @property
     def final(self) -> float:
         """The points that count."""
-        return max(0.0, self.points - self.penalty)
+        return self.points - self.penalty
 
     @property
     def waiting(self) -> tuple[str, ...]:
@@ -85,359 +173,54 @@ class Score:
         return tuple(name for name, part in self.parts.items() if part.waiting)
 
 
-class Book:
-    """A course's gradebook, open. Use it in a `with` block.
+def scores(
+    sheet: Sheet,
+    submissions: Iterable[Submission],
+    records: Mapping[str, Record],
+    decisions: Decisions,
+    students: Sequence[str] = (),
+) -> dict[str, Score]:
+    """Compute the score of each student whose submission is graded for this pack, or who is excused.
 
-    Parameters
-    ----------
-    folder : Path
-        The course's folder.
+    Any of the `students` may be excused without a submission.
     """
-
-    def __init__(self, folder: Path) -> None:
-        self._folder, self._lock = folder, folder / f".{FILE}.lock"
-        path = (folder / FILE).resolve()
-        with locked(self._lock):  # two processes must not make the tables at the same time
-            if not path.exists():
-                _make(path)
-            self._api = api.Gradebook(f"sqlite:///{path}")
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
-    def close(self) -> None:
-        self._api.close()
-        self._api.engine.dispose()
-
-    @contextmanager
-    def _change(self) -> Iterator[Any]:
-        """The database's session, for one change: all of it is kept, or nothing."""
-        db = self._api.db
-        with locked(self._lock):
-            db.rollback()  # forget what another process may have changed since
-            try:
-                yield db
-                db.commit()
-            except BaseException:
-                db.rollback()
-                raise
-
-    # --- what there is ----------------------------------------------------------------------------------
-
-    def enrol(self, students: Iterable[Mapping[str, str]]) -> None:
-        """Add students, or correct their names.
-
-        Parameters
-        ----------
-        students : iterable of mappings
-            With `student_id`, and perhaps `last_name`, `first_name`, `email`.
-        """
-        with self._change() as db:
-            known = {student.id: student for student in db.query(api.Student)}
-            for row in students:
-                student = known.get(row["student_id"])
-                if student is None:
-                    student = api.Student(id=row["student_id"])
-                    db.add(student)
-                for key in ("last_name", "first_name", "email"):
-                    setattr(student, key, row.get(key) or None)
-
-    def declare(self, sheet: Sheet) -> list[Rescaled]:
-        """Add an assignment with its notebook and parts, or bring them up to date with the sheet.
-
-        A part that is no longer on the sheet goes, with its points; what people decided stays in the trail.
-        Where a part is worth more or less than before, a person's points keep their share of it, and the
-        trail says so.
-
-        Returns
-        -------
-        list of Rescaled
-            A person's points that are others now.
-        """
-        changed: list[Rescaled] = []
-        with self._change() as db:
-            assignment = self._assignment(sheet.assignment)
-            if assignment is None:
-                assignment = api.Assignment(name=sheet.assignment, course_id=self._api.course_id)
-                db.add(assignment)
-            assignment.duedate = _utc(sheet.due)
-            notebook = next((n for n in assignment.notebooks if n.name == sheet.notebook), None)
-            if notebook is None:
-                notebook = api.Notebook(name=sheet.notebook, assignment=assignment)
-                db.add(notebook)
-            cells = {cell.name: cell for cell in notebook.grade_cells}
-            comments = {cell.name: cell for cell in notebook.solution_cells}
-            for part in sheet.parts:
-                cell = cells.pop(part.name, None)
-                kind = "code" if part.role == "test" else "markdown"
-                if cell is None:
-                    cell = api.GradeCell(
-                        name=part.name, notebook=notebook, max_score=part.max, cell_type=kind
-                    )
-                    db.add(cell)
-                if cell.max_score != part.max:
-                    changed += self._rescale(db, sheet.assignment, cell, part.max)
-                cell.max_score, cell.cell_type = part.max, kind
-                if comments.pop(part.name, None) is None:
-                    db.add(api.SolutionCell(name=part.name, notebook=notebook))
-            for gone in (*cells.values(), *comments.values()):
-                for kind in (api.Grade, api.Comment):
-                    db.query(kind).filter(kind.cell_id == gone.id).delete()
-                db.delete(gone)
-        for one in changed:
-            note(self._folder, "rescaled", **asdict(one))
-        return changed
-
-    @staticmethod
-    def _rescale(db: Any, assignment: str, cell: Any, most: float) -> list[Rescaled]:
-        """Give a person's points for a cell the share of the new maximum that they had of the old one."""
-        changed = []
-        for grade in db.query(api.Grade).filter(api.Grade.cell_id == cell.id):
-            before = grade.manual_score
-            if before is not None:
-                share = before / cell.max_score if cell.max_score else 0.0
-                grade.manual_score = round(share * most, 2)
-                facts = (grade.notebook.assignment.student_id, assignment, cell.name)
-                changed.append(Rescaled(*facts, before, cell.max_score, grade.manual_score, most))
-        return changed
-
-    def assignments(self) -> list[str]:
-        """The names of all assignments, by due date."""
-        with locked(self._lock):
-            self._api.db.rollback()
-            return [assignment.name for assignment in self._api.assignments]
-
-    # --- points -----------------------------------------------------------------------------------------
-
-    def record(
-        self,
-        assignment: str,
-        student: str,
-        *,
-        received: datetime | None,
-        auto: Mapping[str, float | None],
-        stale: Iterable[str] = (),
-        share: float = 1.0,
-    ) -> None:
-        """Set what grading found, and what is taken off; doing it twice changes nothing.
-
-        Parameters
-        ----------
-        assignment, student : str
-        received : datetime or None
-        auto : mapping from part to points
-            None where a person has to mark.
-        stale : iterable of str
-            Parts whose marks were given to another text; they have to be marked again.
-        share : float
-            The share of the points that still counts after late days.
-        """
-        with self._change() as db:
-            submission = self._submission(assignment, student, make=True)
-            submission.timestamp = _utc(received) if received else None
-            stale = set(stale)
-            for grade in self._grades(db, submission).values():
-                if grade.cell.name in stale:
-                    grade.manual_score = None
-                if grade.cell.name in auto:
-                    grade.auto_score = auto[grade.cell.name]
-                grade.needs_manual_grade = grade.auto_score is None and grade.manual_score is None
-            self._settle(db, submission, share)
-
-    def late(self, assignment: str, student: str, share: float) -> None:
-        """Set the share of the points that still counts after late days."""
-        with self._change() as db:
-            self._settle(db, self._submission(assignment, student), share)
-
-    def mark(
-        self,
-        assignment: str,
-        student: str,
-        part: str,
-        points: float | None,
-        comment: str | None = None,
-        *,
-        share: float = 1.0,
-    ) -> None:
-        """Set a person's points for a part, None to take them back, and, unless None, the comment."""
-        with self._change() as db:
-            submission = self._submission(assignment, student)
-            grades = self._grades(db, submission)
-            if part not in grades:
-                raise ValueError(f"the part must be one of {', '.join(grades)}, got {part!r}")
-            grade = grades[part]
-            grade.manual_score = points
-            grade.needs_manual_grade = grade.auto_score is None and points is None
-            if comment is not None:
-                self._comments(db, submission)[part].manual_comment = comment or None
-            self._settle(db, submission, share)
-
-    def scores(self, assignment: str) -> dict[str, Score]:
-        """All submissions of an assignment that are in the book, by student."""
-        with locked(self._lock):
-            db = self._api.db
-            db.rollback()
-            name = api.BaseCell.name
-            rows = (
-                db.query(
-                    api.Student.id,
-                    api.SubmittedAssignment.timestamp,
-                    name,
-                    api.GradeCell.max_score,
-                    api.Grade,
-                )
-                .select_from(api.Grade)
-                .join(api.GradeCell, api.GradeCell.id == api.Grade.cell_id)
-                .join(api.SubmittedNotebook, api.SubmittedNotebook.id == api.Grade.notebook_id)
-                .join(
-                    api.SubmittedAssignment,
-                    api.SubmittedAssignment.id == api.SubmittedNotebook.assignment_id,
-                )
-                .join(api.Assignment, api.Assignment.id == api.SubmittedAssignment.assignment_id)
-                .join(api.Student, api.Student.id == api.SubmittedAssignment.student_id)
-                .filter(api.Assignment.name == assignment)
-                .all()
-            )
-            comments = self._all_comments(db, assignment)
-            penalties = self._penalties(db, assignment)
-            order = self._order(assignment)
-        parts: dict[str, dict[str, PartScore]] = {}
-        received: dict[str, datetime | None] = {}
-        for student, timestamp, part, most, grade in rows:
-            received[student] = timestamp.replace(tzinfo=UTC) if timestamp else None
-            parts.setdefault(student, {})[part] = PartScore(
-                max=most,
-                auto=grade.auto_score,
-                manual=grade.manual_score,
-                comment=comments.get((student, part)) or "",
-                waiting=bool(grade.needs_manual_grade),
-            )
-        return {
-            student: Score(
-                student,
-                received[student],
-                dict(sorted(found.items(), key=lambda item: order.get(item[0], len(order)))),
-                penalties.get(student) or 0.0,
-            )
-            for student, found in sorted(parts.items())
-        }
-
-    # --- inside -----------------------------------------------------------------------------------------
-
-    def _assignment(self, name: str) -> Any:
-        return self._api.db.query(api.Assignment).filter(api.Assignment.name == name).one_or_none()
-
-    def _submission(self, assignment: str, student: str, *, make: bool = False) -> Any:
-        db = self._api.db
-        found = (
-            db.query(api.SubmittedAssignment)
-            .join(api.Assignment, api.Assignment.id == api.SubmittedAssignment.assignment_id)
-            .filter(api.Assignment.name == assignment, api.SubmittedAssignment.student_id == student)
-            .one_or_none()
-        )
-        if found is not None:
-            return found
-        if not make:
-            raise ValueError(f"{student!r} must have a graded submission for {assignment!r}, got none")
-        owner = self._assignment(assignment)
-        if owner is None:
-            raise ValueError(f"the assignment must be in the gradebook, got {assignment!r}")
-        if db.get(api.Student, student) is None:
-            raise ValueError(f"the student must be in the roster, got {student!r}")
-        found = api.SubmittedAssignment(assignment=owner, student_id=student)
-        db.add(found)
-        for notebook in owner.notebooks:
-            db.add(api.SubmittedNotebook(notebook=notebook, assignment=found))
-        db.flush()
-        return found
-
-    def _grades(self, db: Any, submission: Any) -> dict[str, Any]:
-        """The grades of a submission by part; those of new parts are made."""
-        return self._by_part(db, submission, api.Grade, "grades", "grade_cells")
-
-    def _comments(self, db: Any, submission: Any) -> dict[str, Any]:
-        """The comments on a submission by part; those of new parts are made."""
-        return self._by_part(db, submission, api.Comment, "comments", "solution_cells")
-
-    @staticmethod
-    def _by_part(db: Any, submission: Any, kind: Any, kept: str, cells: str) -> dict[str, Any]:
-        found = {}
-        for notebook in submission.notebooks:
-            have = {one.cell_id: one for one in getattr(notebook, kept)}
-            for cell in getattr(notebook.notebook, cells):
-                if cell.id not in have:
-                    have[cell.id] = kind(cell=cell, notebook=notebook)
-                    db.add(have[cell.id])
-                found[cell.name] = have[cell.id]
-        return found
-
-    def _settle(self, db: Any, submission: Any, share: float) -> None:
-        """Set the deduction in points; it follows the points whenever these change."""
-        self._comments(db, submission)
-        db.flush()
-        for notebook in submission.notebooks:
-            points = sum(
-                grade.manual_score if grade.manual_score is not None else grade.auto_score or 0.0
-                for grade in notebook.grades
-            )
-            notebook.late_submission_penalty = round(points * (1 - share), 6)
-
-    @staticmethod
-    def _all_comments(db: Any, assignment: str) -> dict[tuple[str, str], str]:
-        rows = (
-            db.query(api.SubmittedAssignment.student_id, api.BaseCell.name, api.Comment.manual_comment)
-            .select_from(api.Comment)
-            .join(api.BaseCell, api.BaseCell.id == api.Comment.cell_id)
-            .join(api.SubmittedNotebook, api.SubmittedNotebook.id == api.Comment.notebook_id)
-            .join(api.SubmittedAssignment, api.SubmittedAssignment.id == api.SubmittedNotebook.assignment_id)
-            .join(api.Assignment, api.Assignment.id == api.SubmittedAssignment.assignment_id)
-            .filter(api.Assignment.name == assignment)
-        )
-        return {(student, part): comment for student, part, comment in rows if comment}
-
-    @staticmethod
-    def _penalties(db: Any, assignment: str) -> dict[str, float]:
-        rows = (
-            db.query(api.SubmittedAssignment.student_id, api.SubmittedNotebook.late_submission_penalty)
-            .select_from(api.SubmittedNotebook)
-            .join(api.SubmittedAssignment, api.SubmittedAssignment.id == api.SubmittedNotebook.assignment_id)
-            .join(api.Assignment, api.Assignment.id == api.SubmittedAssignment.assignment_id)
-            .filter(api.Assignment.name == assignment)
-        )
-        found: dict[str, float] = {}
-        for student, penalty in rows:
-            found[student] = found.get(student, 0.0) + (penalty or 0.0)
-        return found
-
-    def _order(self, assignment: str) -> dict[str, int]:
-        """The parts' places on the sheet: cells are read in the order in which they were made."""
-        owner = self._assignment(assignment)
-        names = [cell.name for notebook in owner.notebooks for cell in notebook.grade_cells] if owner else []
-        return {name: place for place, name in enumerate(names)}
+    excused = {who: one.comment for who in students if (one := decisions.correction(who, ""))}
+    found = {who: Score(who, {}, excused=why) for who, why in excused.items()}
+    for submission in submissions:
+        for student in submission.students:
+            record = records.get(student)
+            # Points of another pack may be on another scale; they are nothing until it is graded again.
+            if record is not None and not record.failed and record.pack == sheet.pack:
+                parts = {part.name: _score(part, student, record, decisions) for part in sheet.parts}
+                found[student] = Score(student, parts, submission.share, excused.get(student, ""))
+    return found
 
 
-def _make(path: Path) -> None:
-    """An empty gradebook, in one step.
-
-    nbgrader would make one too, but to learn its version it runs a program, `alembic`, which is not on the
-    path where an environment is used without being activated.
-    """
-    part = path.with_name(f".{path.name}.part")
-    part.unlink(missing_ok=True)
-    engine = create_engine(f"sqlite:///{part}")
-    api.Base.metadata.create_all(bind=engine)
-    version = ScriptDirectory(str(Path(api.__file__).with_name("alembic"))).get_current_head()
-    with engine.begin() as db:
-        db.execute(text("CREATE TABLE alembic_version (version_num VARCHAR(32) NOT NULL)"))
-        db.execute(text("INSERT INTO alembic_version (version_num) VALUES (:version)"), {"version": version})
-    engine.dispose()
-    part.chmod(0o600)
-    part.replace(path)
+def _score(part: SheetPart, student: str, record: Record, decisions: Decisions) -> PartScore:
+    auto = _auto(part, record)
+    said = decisions.correction(student, part.name)
+    if said is not None and said.what == "excused":
+        return PartScore(part.max, auto, reason=said.comment, excused=True)
+    marks = decisions.marks(student, part.name, record.to_read(part.name))
+    comment = "\n\n".join(dict.fromkeys(one.comment for one in marks if one.comment))
+    if said is not None:
+        points = part.max if said.what == "full" else _scaled(said, part)
+        return PartScore(part.max, auto, points, comment, said.comment, marks=tuple(marks))
+    given = {one.points for one in marks}
+    manual = _scaled(marks[0], part) if len(given) == 1 else None
+    return PartScore(part.max, auto, manual, comment, marks=tuple(marks))
 
 
-def _utc(time: datetime) -> datetime:
-    """The database's form: UTC, without saying so."""
-    return time.astimezone(UTC).replace(tzinfo=None)
+def _auto(part: SheetPart, record: Record) -> float | None:
+    if part.role == "manual":
+        return 0.0 if record.is_empty(part.name) else None
+    verdict = record.parts.get(part.name, {})
+    if verdict.get("kind") == "mistake" and verdict.get("mistake") in part.partial:
+        return round(part.partial[verdict["mistake"]] * part.max, 2)
+    return float(verdict.get("points", 0.0))
+
+
+def _scaled(one: Decision, part: SheetPart) -> float | None:
+    if one.points is None:
+        return None
+    return one.points if one.max in (0, part.max) else round(one.points / one.max * part.max, 2)

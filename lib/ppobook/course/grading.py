@@ -1,17 +1,17 @@
 """One submission: rebuilt, run in a sandbox, and judged from outside of it.
 
-    with Server() as server:
-        result = grade_submission(pack, path.read_bytes(), server=server, seed=part_seeds(secret, "ada"))
-        result.points, result.parts["clipped-loss"].kind
+    result = grade_submission(pack, path.read_bytes(), seed=part_seeds(secret, "ada", path.read_bytes()))
+    result.points, result.parts["clipped-loss"].kind
 
-The student's cells are run in order. At each test cell of the pack the book's check looks at what the
-cell hands over, in this process, with problems drawn from a number that nobody knows. A cell or a
-function that ends its process, or never ends, loses what it was asked for and nothing else: the notebook
-is run again without it.
+The student's cells are run in order. At each test cell of the pack the book's check looks at what the cell
+hands over, in this process, with problems drawn from a number that nobody knows. A cell or a function that
+ends its process, or never ends, loses what it was asked for and nothing else: the notebook is run again
+without it.
 """
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import hmac
 import json
@@ -23,15 +23,14 @@ from typing import Any
 from ppobook.teaching import checks
 from ppobook.teaching.checks import Verdict
 
+from .calls import MESSAGE, NAME, Grader
 from .limits import Ended
 from .needed import needed
 from .pack import Pack, PackPart
 from .rebuild import Rebuilt, RunCell, Unreadable, rebuild, whole
-from .remote import MESSAGE, NAME, Grader
-from .sandbox import Limits, Sandbox, Server
-from .unprotected import Unprotected
+from .sandbox import Limits, Sandbox
 
-__all__ = ["CellError", "PartResult", "Result", "grade_submission", "part_seeds"]
+__all__ = ["CellError", "PartResult", "Result", "grade_submission", "part_seeds", "ungraded"]
 
 RESTARTS = 6  # how often a notebook is run again because its process ended
 _MESSAGE = 10_000  # characters of what is said of a part
@@ -42,11 +41,10 @@ _ENDED = {
     "time": ("slow", "it was still running when the time was up"),
     "memory": ("ended", "it needed more memory than it may have"),
     "ended": ("ended", "it ended the process that it ran in"),
-    "forged": ("ended", "it wrote to the grader's channel by itself"),
-    "much": ("ended", "it sent back more than it may"),
+    "forged": ("ended", "what its process sent back was no answer"),
 }
-_NOTEBOOK = "the notebook's cells took longer than they may together"
-_WHOLE = "the submission as a whole took longer than it may"
+_CELLS = "The notebook's cells took more than half of the submission's time; the rest was not run."
+_WHOLE = "The submission as a whole took longer than it may; the rest was not run."
 
 
 @dataclass(frozen=True)
@@ -123,10 +121,11 @@ def grade_submission(
     pack: Pack,
     submission: bytes,
     *,
-    server: Server | Unprotected,
     seed: Callable[[str], int] = lambda part: 0,
     limits: Limits | None = None,
     partial: Mapping[str, float] | None = None,
+    only: str | None = None,
+    sandboxed: bool = True,
 ) -> Result:
     """Grade one submission.
 
@@ -134,31 +133,46 @@ def grade_submission(
     ----------
     pack : what was handed out
     submission : the bytes of the notebook that was handed in
-    server : Server or Unprotected
-        Where the student's code runs.
     seed : function
         Gives, by a part's name, the number that its random problems are drawn from: see `part_seeds`.
     limits : Limits, optional
     partial : mapping, optional
         The share of the points that a verdict of some kind earns, such as ``{"so far": 0.5}``.
+    only : str, optional
+        The one part that is judged.
+    sandboxed : bool
+        False runs the student's code without a sandbox.
     """
-    result = Result(pack.assignment)
     try:
         rebuilt = rebuild(pack.notebook, submission)
     except Unreadable as error:
-        result.notes.append(str(error))
-        for part in pack.tested:
-            result.parts[part.name] = PartResult(0.0, part.points, "unreadable", "", str(error), 0.0)
-        result.manual = {part.name: {"text": "", "max": part.points} for part in pack.manual}
-        return result
-    result.notes += rebuilt.notes
-    result.missing, result.unclear = rebuilt.missing, rebuilt.unclear
-    result.manual = {
-        part.name: {"text": rebuilt.texts.get(part.name, ""), "max": part.points} for part in pack.manual
-    }
-    _Run(pack, rebuilt, server, seed, limits or Limits(), partial or {}, result).all()
-    result.parts = {part.name: result.parts[part.name] for part in pack.tested}
+        return ungraded(pack, "unreadable", str(error))
+    result = _result(pack, rebuilt)
+    tested = [part for part in pack.tested if only in (None, part.name)]
+    _Run(tested, rebuilt, seed, limits or Limits(), partial or {}, sandboxed, result).all()
+    result.parts = {part.name: result.parts[part.name] for part in tested}
     return result
+
+
+def ungraded(pack: Pack, kind: str, reason: str, submission: bytes | None = None) -> Result:
+    """The result of a submission that can't be graded: nothing for each part, and the reason.
+
+    Its answers in words are in it, where `submission` is given and can be read.
+    """
+    result = _result(pack, Rebuilt())
+    if submission is not None:
+        with contextlib.suppress(Exception):  # the reason is known already
+            result = _result(pack, rebuild(pack.notebook, submission))
+    result.notes.append(whole(reason))
+    message = f"✗ Not graded: {whole(reason)}"
+    result.parts = {p.name: PartResult(0.0, p.points, kind, "", message, 0.0) for p in pack.tested}
+    return result
+
+
+def _result(pack: Pack, rebuilt: Rebuilt) -> Result:
+    manual = {p.name: {"text": rebuilt.texts.get(p.name, ""), "max": p.points} for p in pack.manual}
+    notes, missing, unclear = list(rebuilt.notes), list(rebuilt.missing), list(rebuilt.unclear)
+    return Result(pack.assignment, manual=manual, notes=notes, missing=missing, unclear=unclear)
 
 
 class _Run:
@@ -166,92 +180,80 @@ class _Run:
 
     def __init__(
         self,
-        pack: Pack,
+        tested: list[PackPart],
         rebuilt: Rebuilt,
-        server: Server | Unprotected,
         seed: Callable[[str], int],
         limits: Limits,
         partial: Mapping[str, float],
+        sandboxed: bool,
         result: Result,
     ) -> None:
-        self.tested = {part.name: part for part in pack.tested}
-        asked = [part.expression for part in pack.tested]
-        self.cells, self.server, self.seed = needed(rebuilt.cells, asked), server, seed
-        self.limits, self.partial, self.result = limits, partial, result
+        self.tested = {part.name: part for part in tested}
+        self.cells, self.seed = needed(rebuilt.cells, [part.expression for part in tested]), seed
+        self.limits, self.partial, self.sandboxed, self.result = limits, partial, sandboxed, result
         self.left_out: set[int] = set()
         self.failed: set[int] = set()
-        # Cells that raised something in this run; they're suspected first where the process ends later on.
-        self.raised: set[int] = set()
-        self.suspected: set[int] = set()
-        self.trial: int | str | None = None  # what is tried once more without them
-        self.for_cells = limits.notebook_seconds
+        self.slow: set[int] = set()  # cells that ran out of time: what they started may still run
+        self.cells_until = time.monotonic() + limits.submission_seconds / 2
         self.until = time.monotonic() + limits.submission_seconds
 
     def all(self) -> None:
-        name, words = "it was not reached", "The submission's process ended again and again"
+        why = "its process ended again and again"
         for _ in range(RESTARTS + 1):
             # The student's process is sent the generators' states, which must be nobody else's.
-            with checks.fixed_seeds(0), self.server.start(self.limits) as sandbox:
+            with checks.fixed_seeds(0), Sandbox(self.limits, protected=self.sandboxed) as sandbox:
                 done = self._once(Grader(sandbox))
-            self._account(sandbox)
+            used = sandbox.close()
+            self.result.cpu += used.cpu
+            self.result.peak_mb = max(self.result.peak_mb, used.peak_mb)
             if done:
                 break
-            if said := self._over():
-                name, words = said, said.capitalize()
+            if time.monotonic() >= self.until:
+                self._note(_WHOLE)
+                why = "the submission as a whole took longer than it may"
                 break
         for part in self.tested.values():
             if part.name not in self.result.parts:
-                self._put(part, Verdict("ended", name, f"{words}, so this part was not reached."), 0.0)
-
-    def _over(self) -> str:
-        """Return which total time is up, or ""."""
-        if time.monotonic() >= self.until:
-            return _WHOLE
-        return _NOTEBOOK if self.for_cells <= 0 else ""
-
-    def _account(self, sandbox: Sandbox) -> None:
-        used = sandbox.close()
-        self.result.cpu += used.cpu
-        self.result.peak_mb = max(self.result.peak_mb, used.peak_mb)
+                said = f"✗ Not right: {why}, so this part was not reached."
+                self._put(part, Verdict("ended", why, said), 0.0)
 
     def _once(self, grader: Grader) -> bool:
         """Run the cells, and grade what isn't graded; whether the process lived to the end."""
-        self.raised = set()
         for index, cell in enumerate(self.cells):
             if index not in self.left_out and cell.source.strip() and not self._cell(grader, index, cell):
                 return False
-            part = self.tested.get(cell.tests)
-            if (
-                part is not None
-                and part.name not in self.result.parts
-                and not self._judge(grader, part, last=False)
-            ):
+            if (part := self._open(cell.tests)) and not self._judge(grader, part, last=False):
                 return False
-        return all(
-            self._judge(grader, part, last=True)
-            for part in self.tested.values()
-            if part.name not in self.result.parts
-        )
+        return all(self._judge(grader, part, last=True) for name in self.tested if (part := self._open(name)))
+
+    def _open(self, name: str) -> PackPart | None:
+        return None if name in self.result.parts else self.tested.get(name)
 
     def _cell(self, grader: Grader, index: int, cell: RunCell) -> bool:
-        if said := self._over():
-            self._note(f"{said.capitalize()}; the rest was not run.")
-            return said == _NOTEBOOK  # there is still time to judge what has been defined
-        began, seconds = time.monotonic(), min(self.limits.cell_seconds, self.for_cells)
-        grader.deadline = min(began + seconds + _GRACE, self.until)
+        now = time.monotonic()
+        if now >= self.cells_until:  # there is still time to judge what has been defined
+            self._note(_CELLS)
+            return now < self.until
+        seconds = min(self.limits.cell_seconds, self.cells_until - now)
+        grader.sandbox.deadline = now + seconds + _GRACE
         try:
             error = grader.cell(cell.source, seconds)
         except Ended as ended:
-            if self._to_blame(index, ended):
+            if not self._leftovers(ended):
                 self.left_out.add(index)
                 self._error(index, cell, "Ended", f"{ended.words}; the rest was run without this cell")
             return False
-        finally:
-            self.for_cells -= time.monotonic() - began
+        if error is not None and error["type"] == "_TooSlow":
+            self.slow.add(index)
         if error is not None and cell.kind != "pack":
-            self.raised.add(index)
             self._error(index, cell, error["type"][:NAME], error["message"][:MESSAGE])
         return True
+
+    def _leftovers(self, ended: Ended) -> bool:
+        """Return whether what a slow cell left running may have ended the process; it is then left out."""
+        suspects = self.slow - self.left_out if ended.reason != "time" else set()
+        self.left_out |= suspects
+        return bool(suspects)
 
     def _note(self, said: str) -> None:
         if said not in self.result.notes:
@@ -265,10 +267,10 @@ class _Run:
     def _judge(self, grader: Grader, part: PackPart, *, last: bool) -> bool:
         """Grade a part; whether the process lives."""
         began = time.monotonic()
-        if self._over() == _WHOLE:
-            self._note(f"{_WHOLE.capitalize()}; the rest was not run.")
+        if began >= self.until:
             return False
-        grader.deadline = min(began + checks.seconds_of(part.name, self.limits.seconds), self.until)
+        seconds = checks.seconds_of(part.name, self.limits.seconds)
+        grader.sandbox.deadline = min(began + seconds, self.until)
         try:
             try:
                 answer = grader.name(part.expression)
@@ -277,40 +279,22 @@ class _Run:
                     self._put(part, _missing(part, error), time.monotonic() - began)
                 return True
             self._put(part, self._verdict(part, answer), time.monotonic() - began)
-            return grader.ended is None  # unless the check's own clock rang
         except Ended as ended:
-            if self._to_blame(part.name, ended):
+            if not self._leftovers(ended):
                 kind, name = _ENDED[ended.reason]
                 self._put(part, Verdict(kind, name, f"✗ Not right: {name}."), time.monotonic() - began)
-        return False
-
-    def _to_blame(self, what: int | str, ended: Ended) -> bool:
-        """Return whether a cell or a part ended the process itself, rather than leftovers of a failed cell.
-
-        So it's tried once more without such cells. Where that ends the same way, they're innocent.
-        """
-        if self.trial == what:
-            self.left_out -= self.suspected
-            self.trial = None
-            return True
-        if ended.reason == "time" or not self.raised - self.left_out:
-            return True
-        self.suspected = self.raised - self.left_out
-        self.left_out |= self.suspected
-        self.trial = what
-        return False
+        return grader.ended is None
 
     def _verdict(self, part: PackPart, answer: Any) -> Verdict:
         try:
             return checks.run(part.name, answer, self.seed(part.name))
-        except checks.UnknownCheck as error:
-            return Verdict("returned", "no function", f"✗ Not right: {error}")
         except Exception as error:
-            words = f"the check cannot read what came back ({type(error).__name__})"
+            words = f"the check cannot read what came back ({type(error).__name__}: {error})"
             return Verdict("returned", words, f"✗ Not right: {words}.")
 
     def _put(self, part: PackPart, verdict: Verdict, seconds: float) -> None:
-        share = 1.0 if verdict.right else float(self.partial.get(verdict.kind, 0.0))
+        known = part.partial if verdict.kind == "mistake" else {}
+        share = 1.0 if verdict.right else float(known.get(verdict.name, self.partial.get(verdict.kind, 0.0)))
         self.result.parts[part.name] = PartResult(
             part.points * share,
             part.points,

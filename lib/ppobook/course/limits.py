@@ -9,24 +9,22 @@ from dataclasses import dataclass
 class Limits:
     """The resources that a submission may use.
 
-    seconds is for a check and cell_seconds for a cell, notebook_seconds for all cells together, however often
-    they are run; the others are for the submission as a whole.
+    seconds is for a check and cell_seconds for a cell; the others are for the submission as a whole, of whose
+    time all cells together have one half.
     """
 
     seconds: float = 20
     cell_seconds: float = 60
-    notebook_seconds: float = 600
     submission_seconds: float = 1800
     memory_mb: int = 2048
     disk_mb: int = 256
-    output_kb: int = 256
     processes: int = 64
 
 
 class Ended(BaseException):
     """The other process doesn't answer any more, or not in this form. No `except Exception` swallows it.
 
-    reason is "time", "ended", "memory", "much" or "forged"; the words are for a reader.
+    reason is "time", "ended", "memory" or "forged"; the words are for a reader.
     """
 
     def __init__(self, reason: str, words: str) -> None:

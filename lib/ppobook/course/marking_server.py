@@ -1,8 +1,7 @@
 """The page for marking, served to this machine only.
 
-Who may speak with it: a browser that was given the address with its token. A page of another site can't: the
-token is unknown to it, the Host header must be this server's (so no name of another's leads here), and a
-change has to come from this page's own origin, as JSON.
+Who may speak with it: a browser that was given the address with its token, which no other page knows. A page
+of another site that guesses the port learns nothing, as the token is a part of every path.
 """
 
 from __future__ import annotations
@@ -20,12 +19,7 @@ from ppobook.course.marking import Conflict, Marking
 
 PAGE = Path(__file__).with_name("marking_page")
 FILES = {"": "index.html", "page.js": "page.js", "page.css": "page.css"}
-TYPES = {
-    ".html": "text/html; charset=utf-8",
-    ".js": "text/javascript; charset=utf-8",
-    ".css": "text/css; charset=utf-8",
-    ".json": "application/json",
-}
+TYPES = {".html": "text/html", ".js": "text/javascript", ".css": "text/css"}
 LARGEST = 200_000  # bytes of a request
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; connect-src 'self'; "
@@ -49,7 +43,6 @@ class MarkingServer(ThreadingHTTPServer):
         super().__init__(("127.0.0.1", port), _Handler)
         self.marking = marking
         self.token = secrets.token_urlsafe(24)
-        self.hosts = {f"{name}:{self.server_port}" for name in ("127.0.0.1", "localhost")}
 
     @property
     def address(self) -> str:
@@ -61,84 +54,56 @@ class _Handler(BaseHTTPRequestHandler):
     timeout = 60
 
     def do_GET(self) -> None:
-        path = self._path()
-        if path is None:
-            return
-        marking = self.server.marking
-        if path in FILES:
-            self._send_file(PAGE / FILES[path])
-        elif path == "api/questions":
-            with self._errors():
-                self._send({"questions": marking.questions()})
-        elif path == "api/question":
-            query = {key: values[0] for key, values in parse_qs(urlsplit(self.path).query).items()}
-            with self._errors():
-                grouped = query.get("grouped") != "0"
-                self._send(
-                    marking.question(query.get("assignment", ""), query.get("part", ""), grouped=grouped)
-                )
-        else:
-            self._refuse(404, "there is no such page")
+        self._answer_request("GET")
 
     def do_POST(self) -> None:
-        path = self._path()
-        if path is None:
-            return
-        origin = self.headers.get("Origin")
-        if origin is not None and origin.removeprefix("http://") not in self.server.hosts:
-            self._refuse(403, "the origin must be this page")
-        elif self.headers.get_content_type() != "application/json":
-            self._refuse(415, "the content must be JSON")
-        elif path != "api/mark":
-            self._refuse(404, "there is no such page")
-        else:
-            with self._errors():
-                self._mark()
+        self._answer_request("POST")
 
-    def _mark(self) -> None:
-        size = self.headers.get("Content-Length", "")
-        if not size.isdecimal() or int(size) > LARGEST:
-            self._refuse(413, f"the content must be at most {LARGEST} bytes")
-            return
-        try:
-            said = json.loads(self.rfile.read(int(size)))
-            given = {key: said[key] for key in ("assignment", "part", "seen", "points", "comment")}
-            seen = {str(key): str(value) for key, value in given.pop("seen").items()}
-        except (ValueError, TypeError, KeyError, AttributeError):
-            self._refuse(400, "the content must name assignment, part, seen, points and comment")
-            return
-        try:
-            self._send(self.server.marking.mark(**given, seen=seen))
-        except Conflict as conflict:
-            self._send({"error": "changed elsewhere", "entry": conflict.entry}, 409)
-
-    # --- inside -----------------------------------------------------------------------------------------
-
-    def _path(self) -> str | None:
-        """Return the request below the token; None, after an answer, for a client without the token."""
+    def _answer_request(self, method: str) -> None:
         token, _, path = urlsplit(self.path).path.lstrip("/").partition("/")
-        if self.headers.get("Host") not in self.server.hosts:
-            self._refuse(403, "the host must be this machine")
-        elif not hmac.compare_digest(token.encode(), self.server.token.encode()):
-            self._refuse(404, "there is no such page")
-        elif self.headers.get("Sec-Fetch-Site", "none") not in ("none", "same-origin"):
-            self._refuse(403, "the page must be opened by its address")
+        if not hmac.compare_digest(token.encode(), self.server.token.encode()):
+            self._send({"error": "there is no such page"}, 404)
+        elif method == "GET" and path in FILES:
+            file = PAGE / FILES[path]
+            self._answer(200, f"{TYPES[file.suffix]}; charset=utf-8", file.read_bytes())
         else:
-            return path
-        return None
+            try:
+                self._send(self._value(method, path))
+            except Conflict as conflict:
+                self._send({"error": "changed elsewhere", "entry": conflict.entry}, 409)
+            except ValueError as error:
+                self._send({"error": str(error)}, 400)
+            except ConnectionError:
+                pass
+            except Exception as error:
+                print(f"marking: {type(error).__name__}: {error}", file=sys.stderr)
+                self._send({"error": f"{type(error).__name__}: {error}"}, 500)
 
-    def _errors(self) -> _Errors:
-        return _Errors(self)
+    def _value(self, method: str, path: str) -> Any:
+        marking = self.server.marking
+        if (method, path) == ("GET", "api/questions"):
+            return {"questions": marking.questions()}
+        if (method, path) == ("GET", "api/question"):
+            query = {key: values[0] for key, values in parse_qs(urlsplit(self.path).query).items()}
+            grouped = query.get("grouped") != "0"
+            return marking.question(query.get("assignment", ""), query.get("part", ""), grouped=grouped)
+        if (method, path) == ("POST", "api/mark"):
+            return marking.mark(**self._asked())
+        raise ValueError("there is no such page")
 
-    def _refuse(self, status: int, why: str) -> None:
-        self.close_connection = True  # what was sent is not read
-        self._send({"error": why}, status)
-
-    def _send_file(self, path: Path) -> None:
-        self._answer(200, TYPES[path.suffix], path.read_bytes())
+    def _asked(self) -> dict[str, Any]:
+        """What a mark needs, from the request's JSON."""
+        size = self.headers.get("Content-Length", "")
+        self.close_connection = True  # what was sent beyond this is not read
+        try:
+            said = json.loads(self.rfile.read(min(int(size), LARGEST) if size.isdecimal() else 0))
+            given = {key: said[key] for key in ("assignment", "part", "seen", "points", "comment")}
+            return {**given, "seen": {str(key): str(value) for key, value in given["seen"].items()}}
+        except (ValueError, TypeError, KeyError, AttributeError):
+            raise ValueError("the content must name assignment, part, seen, points and comment") from None
 
     def _send(self, value: Any, status: int = 200) -> None:
-        self._answer(status, TYPES[".json"], json.dumps(value, ensure_ascii=False).encode())
+        self._answer(status, "application/json", json.dumps(value, ensure_ascii=False).encode())
 
     def _answer(self, status: int, kind: str, content: bytes) -> None:
         self.send_response(status)
@@ -147,7 +112,6 @@ class _Handler(BaseHTTPRequestHandler):
             ("Content-Length", str(len(content))),
             ("Content-Security-Policy", POLICY),
             ("X-Content-Type-Options", "nosniff"),
-            ("X-Frame-Options", "DENY"),
             ("Referrer-Policy", "no-referrer"),
             ("Cross-Origin-Resource-Policy", "same-origin"),
             ("Cache-Control", "no-store"),
@@ -156,26 +120,5 @@ class _Handler(BaseHTTPRequestHandler):
         self.end_headers()
         self.wfile.write(content)
 
-    def version_string(self) -> str:
-        return "ppobook"
-
     def log_message(self, *_: Any) -> None:
-        """Requests are not logged: their addresses hold the token."""
-
-
-class _Errors:
-    """Answers with a sentence where something can't be done."""
-
-    def __init__(self, handler: _Handler) -> None:
-        self.handler = handler
-
-    def __enter__(self) -> None:
-        pass
-
-    def __exit__(self, kind: Any, error: BaseException | None, _: Any) -> bool:
-        if isinstance(error, ValueError):
-            self.handler._refuse(400, str(error))
-        elif isinstance(error, Exception) and not isinstance(error, ConnectionError):
-            print(f"marking: {type(error).__name__}: {error}", file=sys.stderr)
-            self.handler._refuse(500, f"{type(error).__name__}: {error}")
-        return isinstance(error, Exception)
+        """Log no request, for its address holds the token."""

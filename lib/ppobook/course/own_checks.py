@@ -8,17 +8,23 @@ from __future__ import annotations
 
 import ast
 import inspect
+import itertools
 import re
 import textwrap
-from collections.abc import Collection, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
+from typing import Any
+from unittest import mock
+
+import numpy as np
 
 from ppobook.course import masters
 from ppobook.course.sets import ExerciseSet
 from ppobook.run.spellings import did_you_mean
 from ppobook.teaching import checks
 from ppobook.teaching.checks import others
+from ppobook.teaching.checks.findings import Either
 from ppobook.teaching.tags import Cell, part
 
 _LABEL = re.compile(r"^:label: ex-(\S+)", re.M)
@@ -44,6 +50,45 @@ def known(found: ExerciseSet) -> Iterator[Collection[str]]:
         return
     with others.known(file) as own:
         yield tuple(own)
+
+
+@contextmanager
+def comparing(own: Collection[str], alike: dict[tuple[str, str], None]) -> Iterator[None]:
+    """Note in `alike` which mistakes have equal outputs, of the own checks that are run in the block."""
+    original = checks.recognise
+
+    def recognise(seen: Any, table: Mapping[str, Any], **options: Any) -> Iterator[checks.Mistake]:
+        for (one, left), (other, right) in itertools.combinations(table.items(), 2):
+            pairs = itertools.product(_outputs(left), _outputs(right))
+            if any(_equal(*pair, options.get("tolerance", 1e-3)) for pair in pairs):
+                alike[one, other] = None
+        return original(seen, table, **options)
+
+    with ExitStack() as stack:
+        spaces = [vars(checks), *(checks._registry[name].function.__globals__ for name in own)]
+        for space in {id(space): space for space in spaces}.values():
+            if space.get("recognise") is original:
+                stack.enter_context(mock.patch.dict(space, recognise=recognise))
+        yield
+
+
+def _outputs(row: Any) -> tuple[Any, ...]:
+    """The outputs that a row of a table of mistakes names; none where the check found out by other means."""
+    return row.outputs if isinstance(row, Either) else () if isinstance(row, bool | np.bool_) else (row,)
+
+
+def _equal(left: Any, right: Any, tolerance: float) -> bool:
+    """Return whether two rows are one to `recognise`, by which a number stands for an array full of it."""
+    if isinstance(left, list) and isinstance(right, list):
+        return len(left) == len(right) and all(
+            _equal(a, b, tolerance) for a, b in zip(left, right, strict=True)
+        )
+    try:
+        wide = np.broadcast_arrays(np.asarray(left, np.float64), np.asarray(right, np.float64))
+    except (TypeError, ValueError):
+        return False
+    shapes = np.shape(left) == np.shape(right) or () in (np.shape(left), np.shape(right))
+    return shapes and checks.close(wide[0], wide[1], tolerance)
 
 
 def refuse(found: ExerciseSet) -> None:

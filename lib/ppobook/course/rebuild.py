@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from ppobook.course.pictures import inlined
 from ppobook.course.sources import plain
 from ppobook.teaching.tags import Cell, Notebook, Part, part
 
@@ -297,6 +298,8 @@ def _cells(submission: bytes) -> list[_Own]:
         if isinstance(source, list):
             source = "".join(line for line in source if isinstance(line, str))
         source = whole(source).replace("\r\n", "\n") if isinstance(source, str) else ""
+        if cell.get("cell_type") == "markdown":
+            source = inlined(source, cell.get("attachments"))
         is_code = cell.get("cell_type") == "code"
         code += len(source) * is_code
         if code > MOST_CODE:

@@ -2,19 +2,18 @@
 
 The truth about grading is the records, `graded/ASSIGNMENT/STUDENT.json`, each written in one step. A record
 names what it depends on: the submission, the pack, the check of each part. One that still holds is not made
-again. The gradebook follows the records, and `settle` makes it follow after an interruption; so a process
-that is killed at any moment loses at most the submissions that it was grading.
+again, and scores are computed from the records; so a process that is killed at any moment loses at most the
+submissions that it was grading.
 """
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any
 
 from ppobook.course import trail
-from ppobook.course.gradebook import Book, Score
 from ppobook.course.processes import OpenGrader, graded
 from ppobook.course.records import (
     Job,
@@ -22,7 +21,6 @@ from ppobook.course.records import (
     Submission,
     digest,
     read_records,
-    text_digest,
     write_record,
 )
 from ppobook.run.progress import Progress
@@ -30,20 +28,25 @@ from ppobook.run.progress import Progress
 
 @dataclass(frozen=True)
 class Summary:
-    """The result of one run: submissions by outcome, and the reasons of those that failed."""
+    """The result of one run.
+
+    Attributes
+    ----------
+    graded, kept : numbers of submissions
+    nothing : by who handed in, why a submission could not be graded and has no points
+    failed : the same, where it was not the submission's fault and nothing was recorded
+    cpu : seconds that all of it took, start-up included
+    """
 
     graded: int
     kept: int
+    nothing: Mapping[str, str]
     failed: Mapping[str, str]
+    cpu: float
 
 
 def reasons(
-    job: Job,
-    submission: Submission,
-    records: Mapping[str, Record],
-    content: str,
-    part: str | None,
-    again: bool,
+    job: Job, submission: Submission, records: Mapping[str, Record], content: str, checks: bool = True
 ) -> str:
     """Why a submission has to be graded; empty if its records hold.
 
@@ -53,10 +56,8 @@ def reasons(
     records : mapping from student to Record
     content : str
         The digest of the submission's bytes.
-    part : str or None
-        Only this part is asked for.
-    again : bool
-        Whether to grade what is graded.
+    checks : bool
+        Whether another check is a reason.
     """
     mine = [records.get(student) for student in submission.students]
     if any(record is None for record in mine):
@@ -69,9 +70,9 @@ def reasons(
             return "another submission"
         if record.pack != job.sheet.pack:
             return "another pack"
-        if any(record.checks.get(name) != job.checks[name] for name in job.checks if part in (None, name)):
+        if checks and any(record.checks.get(name) != job.checks[name] for name in job.checks):
             return "another check"
-    return "again" if again else ""
+    return ""
 
 
 def grade(
@@ -85,7 +86,7 @@ def grade(
     seconds: float = 3600.0,
     shown: bool | None = None,
 ) -> Summary:
-    """Grade what has to be graded, and bring the gradebook up to date.
+    """Grade what has to be graded.
 
     Parameters
     ----------
@@ -97,11 +98,11 @@ def grade(
         sent to the processes, so it has to be a function of a module, or a partial of one.
     processes : int
     part : str, optional
-        Grade this part only; the others keep what they have.
+        Grade this part only, of all that is graded; the others keep what they have.
     again : bool
         Grade what is graded already.
     seconds : float
-        A process that takes longer for one submission is ended, and the submission counts as failed.
+        A process that takes longer for one submission is ended, and the submission gets nothing.
     shown : bool, optional
         Whether progress is shown, see `Progress`.
 
@@ -112,41 +113,27 @@ def grade(
     """
     if part is not None:
         job.sheet.part(part)
-    name = job.sheet.assignment
+    name, began = job.sheet.assignment, time.process_time()
     (job.folder / "graded" / name).mkdir(parents=True, exist_ok=True)
     busy = f"{name} must be graded by one process at a time, got one that is grading it now"
-    with trail.locked(job.folder / "graded" / name / ".lock", busy), Book(job.folder) as book:
+    with trail.locked(job.folder / "graded" / name / ".lock", busy):
         for left in (job.folder / "graded" / name).glob(".*.part"):  # by a process that was killed
             left.unlink()
-        book.declare(job.sheet)
         todo, kept = due(job, submissions, part=part, again=again)
-        settle(job, book, submissions)
+        nothing: dict[str, str] = {}
         failed: dict[str, str] = {}
-        count = 0
+        cpu, count = 0.0, 0
         with Progress(len(todo), 0, name, "submission", shown) as progress:
             asked = [one for one, _ in todo]
             for submission, result, error in graded(asked, open_grader, processes, seconds):
-                try:
-                    _keep(job, book, submission, _records(job, submission, result, error, part))
-                except OSError:  # the disk is full, say, which is nothing of the submission's
-                    raise
-                except Exception as wrong:
-                    error = f"its result can't be written: {type(wrong).__name__}: {wrong}"[:500]
-                    error = error.encode(errors="backslashreplace").decode()
-                    _keep(job, book, submission, _records(job, submission, {}, error, part))
+                for record in _records(job, submission, result, error, part):
+                    write_record(job.folder, record)
                 if error:
-                    failed[submission.by] = error
-                count += 1
+                    (nothing if result else failed)[submission.by] = error
+                cpu, count = cpu + result.get("cpu", 0.0), count + 1
                 progress.show(count, {"failed": len(failed)} if failed else {})
-    return Summary(count - len(failed), kept, failed)
-
-
-def _keep(job: Job, book: Book, submission: Submission, records: Iterator[Record]) -> None:
-    """Write records of one submission, and enter them in the book."""
-    for record in records:
-        write_record(job.folder, record)
-        if not record.failed:
-            _enter(job, book, submission, record, marks(job.folder, record.assignment))
+    cpu += time.process_time() - began
+    return Summary(count - len(failed), kept, nothing, failed, cpu)
 
 
 def due(
@@ -157,76 +144,13 @@ def due(
     records = read_records(job.folder, job.sheet.assignment, students)
     todo = []
     for submission in submissions:
-        why = reasons(job, submission, records, digest(submission.path.read_bytes()), part, again)
-        if why:
-            todo.append((submission, why))
+        content = digest(submission.path.read_bytes())
+        why = reasons(job, submission, records, content, checks=part is None)
+        if part is not None:  # what isn't graded yet is left to `grade`
+            why = "" if why else "asked for"
+        if why or again:
+            todo.append((submission, why or "again"))
     return todo, len(submissions) - len(todo)
-
-
-def settle(job: Job, book: Book, submissions: Sequence[Submission]) -> None:
-    """Bring the gradebook to what the records say: points, late days, and marks of another text.
-
-    A student whose submission that counts is not graded yet stands in the book with what was graded last.
-    """
-    name = job.sheet.assignment
-    in_book, marked = book.scores(name), marks(job.folder, name)
-    for submission in submissions:
-        for student, record in read_records(job.folder, name, submission.students).items():
-            if not record.failed:
-                _enter(job, book, submission, record, marked, in_book.get(student))
-
-
-def _enter(
-    job: Job,
-    book: Book,
-    submission: Submission,
-    record: Record,
-    marked: Mapping[tuple[str, str], str],
-    score: Score | None = None,
-) -> None:
-    """Enter one record in the book, unless the score there says the same."""
-    tested = {part.name for part in job.sheet.parts} & set(record.parts)
-    auto: dict[str, float | None] = {name: float(record.parts[name]["points"]) for name in tested}
-    stale = set()
-    for part in (part.name for part in job.sheet.parts if part.role == "manual"):
-        # Where nothing was written, nobody has to read it.
-        auto[part] = 0.0 if record.is_empty(part) else None
-        if marked.get((record.student, part), "") not in ("", text_digest(record.text(part))):
-            stale.add(part)
-    if score is not None:
-        same = (
-            score.received == submission.received
-            and all(name in score.parts and score.parts[name].auto == auto[name] for name in auto)
-            and all(score.parts[name].manual is None for name in stale)
-            and abs(score.penalty - score.points * (1 - submission.share)) < 1e-5
-        )
-        if same:
-            return
-    book.record(
-        record.assignment,
-        record.student,
-        received=submission.received,
-        auto=auto,
-        stale=stale,
-        share=submission.share,
-    )
-
-
-def marks(folder: Path, assignment: str) -> dict[tuple[str, str], str]:
-    """For each student and part that a person marked last: the digest of the text that was marked.
-
-    An appeal is about a student and not about a text, so a part with one is left out.
-    """
-    found: dict[tuple[str, str], str] = {}
-    for entry in trail.read(folder):
-        if entry.get("assignment") != assignment:
-            continue
-        key = (str(entry.get("student")), str(entry.get("part")))
-        if entry["what"] == "mark":
-            found[key] = str(entry.get("text"))
-        elif entry["what"] == "appeal":
-            found.pop(key, None)
-    return found
 
 
 def _records(
@@ -239,7 +163,13 @@ def _records(
         holds = before is not None and not before.failed and before.submission == content
         if error and holds:  # what was found earlier is better than nothing
             continue
-        new = Record(
+        if part is not None and before is not None:
+            fresh = {name: one for name, one in result.get("parts", {}).items() if name == part}
+            results = {**before.result, "parts": {**before.parts, **fresh}}
+            checks = {**before.checks, part: job.checks[part]}
+            yield replace(before, result=results, checks=checks, grader=job.grader)
+            continue
+        yield Record(
             assignment=job.sheet.assignment,
             student=student,
             by=submission.by,
@@ -248,15 +178,6 @@ def _records(
             pack=job.sheet.pack,
             checks=dict(job.checks),
             grader=job.grader,
-            failed=error,
+            failed="" if result else error,
             result=result,
         )
-        if part is None or before is None or not holds or before.pack != new.pack:
-            yield new
-        else:
-            results = dict(before.result)
-            for kind in ("parts", "manual"):
-                fresh = {name: value for name, value in result.get(kind, {}).items() if name == part}
-                results[kind] = {**results.get(kind, {}), **fresh}
-            checks = {**before.checks, **{name: job.checks[name] for name in job.checks if name == part}}
-            yield replace(before, result=results, checks=checks, grader=job.grader)

@@ -1,35 +1,33 @@
-"""A student's text as HTML that can do nothing: no tag, no address and no picture of it comes alive.
+"""Text of anybody as HTML that can do nothing: no tag and no address of it comes alive.
 
-Markdown is rendered (emphasis, lists, tables, code), raw HTML is shown as it was typed, and so are links and
-images, which could call another machine. Formulas become MathML; one that isn't LaTeX is shown as it was
-typed, in `<code>`.
+Markdown is rendered by markdown-it without HTML and links, which are shown as they were typed, since they
+could call another machine. Formulas become MathML; one that isn't LaTeX is shown in `<code>`. Of pictures
+those are shown that stand in the text itself and were made anew: see `ppobook.course.pictures`.
 """
 
 from __future__ import annotations
 
 import functools
-import itertools
 import re
 from collections.abc import Sequence
 from html import escape
 from typing import Any
 
 from markdown_it import MarkdownIt
-from markdown_it.rules_core import StateCore
 from markdown_it.token import Token
 from mdit_py_plugins.amsmath import amsmath_plugin
 from mdit_py_plugins.dollarmath import dollarmath_plugin
+from mdit_py_plugins.myst_role import myst_role_plugin
 
+from ppobook.course import pictures
 from ppobook.course.formulas import mathml
 
 # A longer text is truncated: nobody reads it, and it would only make pages slow.
 LIMIT = 20_000
 
-_ROLE = re.compile(r"\{([\w:-]+)\}(`+)(.+?)\2", re.S)
 _DIRECTIVE = re.compile(r"^:{3,}\{([\w-]+)\}[ \t]*(.*)\n(?::[\w-]+:.*\n)*", re.M)
 # What a file can't hold or a page can't show: control characters, and halves of surrogate pairs.
 _CONTROLS = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ud800-\udfff]")
-
 # What turns the direction of writing round, of all that follows too.
 _TURNING = re.compile(r"[\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]")
 
@@ -44,14 +42,15 @@ def plain(text: Any, limit: int = LIMIT) -> str:
     return escape(_clean(str(text), limit))
 
 
-def inline(text: Any, limit: int = LIMIT) -> str:
+def inline(text: Any) -> str:
     """One paragraph of Markdown as HTML, for `<span>`."""
-    return str(_markdown().renderInline(_ROLE.sub(_named, _clean(str(text), limit))))
+    return str(_markdown().renderInline(_clean(str(text), LIMIT)))
 
 
-def rendered(text: str, limit: int = LIMIT) -> str:
-    """Markdown as HTML, for `<div>`."""
-    return str(_markdown().render(_ROLE.sub(_named, _clean(text, limit))))
+def rendered(text: str) -> str:
+    """Markdown as HTML, for `<div>`; what stands in place of a picture does not count as text."""
+    short, found = pictures.taken_out(text)
+    return str(_markdown().render(_clean(short, LIMIT), {"pictures": found}))
 
 
 def statement(text: str) -> str:
@@ -60,42 +59,48 @@ def statement(text: str) -> str:
     return rendered(re.sub(r"^:{3,}[ \t]*$", "", opened, flags=re.M))
 
 
-def _named(role: re.Match[str]) -> str:
-    """The book's roles, such as {ref}`ex-name`, as what they name."""
-    return f"${role[3]}$" if role[1] == "math" else f"{role[2]}{role[3]}{role[2]}"
-
-
 def _clean(text: str, limit: int) -> str:
     text = _TURNING.sub("", text)
     text = _CONTROLS.sub("\N{REPLACEMENT CHARACTER}", text.replace("\r\n", "\n"))
     return text if len(text) <= limit else f"{text[:limit]} […]"
 
 
+class _Markdown(MarkdownIt):
+    """A parser for which no address is valid but that of a picture's place."""
+
+    def validateLink(self, url: str) -> bool:  # noqa: N802
+        return pictures.is_place(url)
+
+
 @functools.cache
 def _markdown() -> MarkdownIt:
-    markdown = MarkdownIt("commonmark", {"html": False}).enable("table")
+    markdown = _Markdown("commonmark", {"html": False}).enable("table")
     markdown.use(dollarmath_plugin, allow_space=False, double_inline=True).use(amsmath_plugin)
-    markdown.core.ruler.push("marks", _take_marks)
+    markdown.use(myst_role_plugin)
     for name in ("math_inline", "math_inline_double", "math_block", "amsmath"):
         markdown.add_render_rule(name, _math)
+    markdown.add_render_rule("myst_role", _role)
+    markdown.add_render_rule("image", _image)
     # Raw HTML is not parsed either, so that it stays text.
-    return markdown.disable(["link", "image", "autolink", "reference", "html_inline", "html_block", "entity"])
-
-
-def _take_marks(state: StateCore) -> None:
-    """Give a formula the mark behind it, which a line could begin with otherwise."""
-    for token in state.tokens:
-        for formula, after in itertools.pairwise(token.children or ()):
-            if formula.type == "math_inline" and after.type == "text":
-                rest = after.content.lstrip(".,;:!?")
-                formula.meta["mark"] = after.content[: len(after.content) - len(rest)]
-                after.content = rest
+    return markdown.disable(["link", "autolink", "reference", "html_inline", "html_block", "entity"])
 
 
 def _math(_: Any, tokens: Sequence[Token], at: int, *__: Any) -> str:
-    token = tokens[at]
-    mark = token.meta.get("mark", "")
+    return _formula(tokens[at].content, block=tokens[at].type != "math_inline")
+
+
+def _role(_: Any, tokens: Sequence[Token], at: int, *__: Any) -> str:
+    """The book's roles, such as {ref}`ex-name`, as what they name."""
+    text = tokens[at].content
+    return _formula(text) if tokens[at].meta["name"] == "math" else f"<code>{escape(text)}</code>"
+
+
+def _formula(text: str, *, block: bool = False) -> str:
     try:
-        return mathml(token.content, block=token.type != "math_inline", mark=mark)
+        return mathml(text, block=block)
     except ValueError:
-        return f"<code>{escape(token.content.strip())}</code>{mark}"
+        return f"<code>{escape(text.strip())}</code>"
+
+
+def _image(_: Any, tokens: Sequence[Token], at: int, __: Any, env: dict[str, Any]) -> str:
+    return pictures.element(str(tokens[at].attrs["src"]), tokens[at].content, env.get("pictures", ()))

@@ -1,7 +1,6 @@
 """The trail of a course, `log.jsonl`: who changed what, when and why. A line is never rewritten.
 
-What a person decided (a mark, an appeal, an extension, a regrade) stands here as well as in the gradebook,
-so that a lost or damaged database costs nothing that was decided by hand.
+Extensions, regrades and releases stand here; marks and corrections stand in `marks/`, in the same form.
 """
 
 from __future__ import annotations
@@ -18,21 +17,23 @@ from typing import Any
 FILE = "log.jsonl"
 
 
-def note(folder: Path, what: str, **facts: Any) -> dict[str, Any]:
-    """Append one line to the trail, flushed to the disk, and return it.
+def note(folder: Path, what: str, *, file: str = FILE, **facts: Any) -> dict[str, Any]:
+    """Append one line to the trail, or to another file of this form, flushed to the disk, and return it.
 
     Parameters
     ----------
     folder : Path
         The course's folder.
     what : str
-        "mark", "appeal", "regrade", "extension", …
+        "extension", "regrade", …
+    file : str
+        The file's path in the folder.
     **facts
         What JSON can hold: student, assignment, part, points, reason, …
     """
     time = datetime.now(UTC).isoformat(timespec="seconds")
     entry = {"time": time, "who": _who(), "what": what, **facts}
-    path = folder / FILE
+    path = folder / file
     with locked(folder / f".{FILE}.lock"):
         handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o600)
         try:
@@ -62,9 +63,9 @@ def reason(text: str) -> str:
     return text
 
 
-def read(folder: Path) -> list[dict[str, Any]]:
-    """All lines of the trail, oldest first; a line that was interrupted is left out."""
-    path = folder / FILE
+def read(folder: Path, file: str = FILE) -> list[dict[str, Any]]:
+    """All lines of the trail, or of another file of this form; a line that was interrupted is left out."""
+    path = folder / file
     if not path.exists():
         return []
     entries = []

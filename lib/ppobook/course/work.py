@@ -1,19 +1,19 @@
-"""An assignment as it stands: what was handed out, what counts, what is graded, what the gradebook holds.
+"""An assignment as it stands: what was handed out, what counts, what is graded, and the scores.
 
-Here the course's files meet grading and the gradebook; the modules below this one know nothing of course.yml.
+Here the course's files meet grading and the scores; the modules below this one know nothing of course.yml.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 import ppobook
-from ppobook.course import collecting, gradebook, own_checks, packs, roster, run, trail
-from ppobook.course.feedback import Setting
-from ppobook.course.gradebook import Book, Rescaled, Score
+from ppobook.course import collecting, gradebook, own_checks, packs, roster, trail
+from ppobook.course.feedback import Setting, words
+from ppobook.course.gradebook import Decisions, Score, decide, scores
 from ppobook.course.records import Job, Record, Sheet, SheetPart, Submission, digest, read_records
 from ppobook.course.sets import open_all
 from ppobook.course.settings import Course
@@ -44,17 +44,10 @@ class State:
         return self.job.sheet
 
     def graded(self) -> Iterator[tuple[str, Submission]]:
-        """The students with a result that is in the book, each with the submission that counts."""
+        """The students with a score of their submission, each with the submission that counts."""
         for submission in self.submissions:
             for student in submission.students:
-                record = self.records.get(student)
-                # Points of another pack may be on another scale; they are nothing until it is graded again.
-                if (
-                    record is not None
-                    and not record.failed
-                    and record.pack == self.sheet.pack
-                    and student in self.scores
-                ):
+                if student in self.scores and self.scores[student].parts:
                     yield student, submission
 
 
@@ -70,10 +63,16 @@ def sheet(course: Course, name: str) -> Sheet:
     if handout is None:
         raise ValueError(f"assignment {name} must be released first: ppobook course release {name}")
     parts = tuple(
-        SheetPart(one.name, one.role, one.points, one.exercise, one.title, one.question, one.rubric)
+        SheetPart(
+            *(one.name, one.role, one.points, one.exercise, one.title, one.question, one.rubric),
+            partial={**one.partial, **assignment.partial.get(one.name, {})},
+        )
         for one in handout.parts
     )
-    return Sheet(name, Path(handout.file).stem, assignment.due, parts, handout.digest, assignment.title)
+    made = Sheet(name, Path(handout.file).stem, assignment.due, parts, handout.digest, assignment.title)
+    for part in assignment.partial:
+        made.part(part)
+    return made
 
 
 def job(course: Course, name: str) -> Job:
@@ -114,19 +113,6 @@ def ready(course: Course, name: str) -> None:
         own_checks.refuse(one)
 
 
-def enrol(course: Course, book: Book) -> None:
-    """Bring the roster into the gradebook."""
-    book.enrol([asdict(student) for student in roster.load(course.folder)])
-
-
-def released_anew(course: Course, name: str) -> list[Rescaled]:
-    """Bring an assignment that was released anew into the gradebook: the marks and appeals on a new scale."""
-    if not (course.folder / gradebook.FILE).exists():
-        return []
-    with Book(course.folder) as book:
-        return book.declare(sheet(course, name))
-
-
 def other_points(course: Course, name: str) -> list[str]:
     """Return the points of parts by course.yml and the book that differ from those handed out.
 
@@ -159,15 +145,12 @@ def varied(course: Course, name: str) -> frozenset[str]:
 
 
 def state(course: Course, name: str) -> State:
-    """An assignment as it stands; the gradebook is brought up to date first."""
+    """Return an assignment as it stands."""
     work, counting = job(course, name), collecting.counting(course, name)
-    with Book(course.folder) as book:
-        enrol(course, book)
-        book.declare(work.sheet)
-        run.settle(work, book, counting)
-        scores = book.scores(name)
-    students = [student for one in counting for student in one.students]
-    return State(work, counting, read_records(course.folder, name, students), scores)
+    everyone = [one.student_id for one in roster.load(course.folder)]
+    records = read_records(course.folder, name, everyone)
+    found = scores(work.sheet, counting, records, Decisions(course.folder, name), everyone)
+    return State(work, counting, records, found)
 
 
 def released(course: Course, names: tuple[str, ...] = ()) -> list[str]:
@@ -196,38 +179,55 @@ def setting(course: Course) -> Setting:
     for path in chapters:
         if number := re.match(r"\d+", path.stem):
             pages[int(number[0])] = f"chapters/{path.stem}.html"
-    return Setting(course.title, timezone=course.timezone, site=course.site, pages=pages)
+    return Setting(course.title, words(course.folder), course.timezone, course.site, pages)
 
 
-def appeal(course: Course, student: str, name: str, part: str, points: float, reason: str) -> list[str]:
-    """Set the points of a part after an appeal, for a student and the group that handed in with them.
+def pages(course: Course, name: str, graded: Iterable[tuple[str, Submission]]) -> dict[str, Path]:
+    """Return the feedback pages by the labels under which the platform knows what was handed in."""
+    found = {}
+    for student, _ in graded:
+        for one in collecting.kept(course, name, student):
+            found[str(one.receipt["label"])] = course.folder / "feedback" / student / f"{name}.html"
+    return found
 
-    It is written into the trail and into the part's comment, and no regrade changes it.
+
+def correct(
+    course: Course, name: str, part: str, student: str, what: str, points: float | None, reason: str
+) -> list[str]:
+    """Correct points by hand: of one student, with the group that handed in with them, or of everyone.
+
+    It is written into `marks/` with its reason, which the students read, and no regrade changes it.
+
+    Parameters
+    ----------
+    course : Course
+    name : str
+        The assignment.
+    part : str
+        Empty for the whole assignment, from which a student can be excused.
+    student : str
+        Empty for everyone.
+    what : {"points", "full", "excused", "undo"}
+    points : float or None
+        For "points".
+    reason : str
 
     Returns
     -------
     list of str
-        For whom the points were set; empty where an equal appeal was granted already.
+        For whom it counts.
     """
-    found = state(course, name)
-    asked = found.sheet.part(part)
-    who = roster.find(roster.load(course.folder), student).student_id
-    if not 0 <= points <= asked.max:
-        raise ValueError(f"points must be from 0 to {asked.max:g}, got {points:g}")
-    reason = trail.reason(reason)
-    submission = next((one for graded, one in found.graded() if graded == who), None)
-    if submission is None:
-        raise ValueError(f"student {who} must have a graded submission for {name}, got none")
-    changed = []
-    with Book(course.folder) as book:
-        for member in submission.students:
-            score = found.scores[member].parts[part]
-            said = f"Appeal: {points:g} points. {reason}"
-            if score.manual == points and said in score.comment:
-                continue
-            facts = {"assignment": name, "student": member, "part": part, "points": points}
-            trail.note(course.folder, "appeal", **facts, before=score.points, reason=reason)
-            comment = f"{score.comment}\n\n{said}".strip()
-            book.mark(name, member, part, points, comment, share=submission.share)
-            changed.append(member)
-    return changed
+    made, reason = sheet(course, name), trail.reason(reason)
+    if not part and (what not in ("excused", "undo") or not student):
+        raise ValueError(f"a part of {name} must be given; only --student STUDENT --excused does without")
+    most = made.part(part).max if part else 0.0
+    if points is not None and not 0 <= points <= most:
+        raise ValueError(f"points must be from 0 to {most:g}, got {points:g}")
+    who: tuple[str, ...] = (gradebook.EVERYONE,)
+    if student:
+        one = roster.find(roster.load(course.folder), student).student_id
+        together = [s.students for s in collecting.counting(course, name) if one in s.students]
+        who = together[0] if together and part else (one,)
+    for member in who:
+        decide(course.folder, name, what, member, part, points=points, max=most, comment=reason)
+    return list(who)

@@ -7,55 +7,35 @@ way to the student's function anyway, and what it says is judged on the other si
 from __future__ import annotations
 
 import builtins
-import collections.abc
 import contextlib
-import functools
-import importlib
 import io
 import json
 import os
+import pickle
 import signal
-import socket
-import sys
 import traceback
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
 from IPython.core.interactiveshell import InteractiveShell
 from torch import nn
 from traitlets.config import Config
 
+import ppobook.envs  # noqa: F401 - its environments can be made by their ids
 from ppobook.teaching import checks
 
-from . import syscalls
-from .channel import Side, SideReader, SideWriter, renamed
-from .inert import Malformed
+from .channel import Graphs, Request, Side, attach, base_of, raised_as
 from .limits import Ended
-from .remote import MODULES, base_of
+from .sandbox import READY
+from .serialization import TooLarge, Writer, differentiable, put_tensor, unpack
 
 __all__ = ["Notebook", "Worker"]
 
 
 class _TooSlow(BaseException):
     """Raised by the clock in a cell that takes too long."""
-
-
-class _Quiet(io.TextIOBase):
-    """The output stream of a cell, with a limited size."""
-
-    def __init__(self, limit: int) -> None:
-        self.left = limit
-        self.dropped = False
-
-    def writable(self) -> bool:
-        return True
-
-    def write(self, text: str) -> int:
-        self.left -= len(text)
-        self.dropped |= self.left < 0
-        return len(text)
 
 
 class _Shell(InteractiveShell):
@@ -147,152 +127,196 @@ class _LentFunction(_Lent):
 class Worker(Side):
     """The submission's end of the channel."""
 
-    sign, keeps = -1, True
-
-    def __init__(self, connection: Any, notebook: Notebook) -> None:
-        super().__init__(connection)
+    def __init__(self, reads: Any, writes: Any, notebook: Notebook) -> None:
+        super().__init__(reads, writes)
         self.notebook, self._process = notebook, os.getpid()
-        self._given: dict[int, Any] = {}
-        self._sources: dict[int, dict[int, Any]] = {}  # what the call was given that a function came out of
+        self.proxies: dict[int, _Lent] = {}
+        self.shared: dict[int, Any] = {}  # what stays the same object from call to call, by its number
 
-    def serve(self) -> None:
-        """Answer until the grader hangs up."""
-        while True:
-            self.answer(self.reader(self.receive()))
-
-    def send(self, data: bytes) -> None:
+    def send(self, kind: bytes, data: bytes) -> None:
         if os.getpid() != self._process:  # a fork of a cell that went on as if it were the notebook
             os._exit(0)
-        super().send(data)
+        super().send(kind, data)
 
-    def do(self, verb: list[Any], args: tuple[Any, ...], kwargs: dict[str, Any], reader: SideReader) -> Any:
+    def do(self, verb: Any, args: Any, kwargs: dict[str, Any]) -> Any:
         match verb:
             case ["cell", source, seconds]:
                 error = self.notebook.run(source, seconds)
-                return None if error is None else self._told(error)
+                return None if error is None else _told(error)
             case ["name", expression]:
+                self.shared.clear()
                 return self.notebook.value(expression)
-            case ["beside", number, path, name]:
-                return _find(path)(checks.Answer(name, self.lent[number]), *args, **kwargs)
-            case ["call", number, numbers]:
-                for n, new in zip(numbers, args, strict=False):
-                    with torch.no_grad():
-                        self._sources[number][n][...] = new
-                args, self._given = args[len(numbers) :], reader.read
+            case ["beside", number, name]:
+                companion, *args = args
+                return companion(checks.Answer(name, self.lent[number]), *args, **kwargs)
+            case ["call", number]:
                 try:
-                    return self.lent[number](*args, **kwargs)
+                    return self.lent[number](*args[1:], **kwargs)
                 except BaseException as error:
-                    _note_line(error, self.lent[number])
+                    with contextlib.suppress(Exception):
+                        error.in_cell = checks.line_of(error, self.lent[number])  # type: ignore[attr-defined]
                     raise
-        return super().do(verb, args, kwargs, reader)
+        return super().do(verb, args, kwargs)
 
-    # --- how values are written
+    # --- reading pickles
 
-    def write_other(self, writer: SideWriter, value: Any) -> Any:
+    def read_request(self, data: bytes) -> Request:
+        reader = _Unpickler(self, data)
+        verb, args, kwargs, context, tracked = reader.load()
+        objects = dict(tracked) | reader.objects
+        tensors = {n: t for n, t in objects.items() if isinstance(t, torch.Tensor)}
+        inputs = {n: getattr(t, "leaf", t) for n, t in tensors.items() if t.requires_grad}
+        before = {n: _content(value, objects) for n, value in objects.items()}
+        return Request(verb, args, kwargs, context, inputs, objects, before)
+
+    def read_reply(self, data: bytes, sent: dict[int, Any], graphs: Graphs, *, raised: bool) -> Any:
+        found, chance, generators = _Unpickler(self, data, graphs).load()
+        self.set_random(chance)
+        for number, moved in generators.items():
+            if isinstance(moved, torch.Generator):
+                sent[number].set_state(moved.get_state())
+            else:
+                sent[number].bit_generator.state = moved.bit_generator.state
+        if raised:
+            name, base, message, number = found
+            return raised_as(name, getattr(builtins, base, Exception), message, lent_number=number)
+        return found
+
+    # --- writing JSON
+
+    def write_request(self, verb: Any, args: Any, kwargs: Any, context: Any) -> tuple[bytes, dict[int, Any]]:
+        writer = _Writer(self, {})
+        nodes = [writer.node(part) for part in (verb, args, kwargs, context)]
+        return json.dumps(nodes).encode(), writer.sent
+
+    def write_reply(self, request: Request, found: Any, *, raised: bool) -> tuple[bytes, dict[int, Any]]:
+        writer = _Writer(self, self.shared | request.objects)
+        node = writer.node(_described(found) if raised else found)
+        changes = [
+            [n, writer.content(value)]
+            for n, value in request.objects.items()
+            if _content(value, request.objects) != request.before[n]
+        ]
+        if writer.functions:  # they may hold on to what the call was given
+            self.shared |= request.objects
+        return json.dumps([node, changes, writer.node(self.random_changed())]).encode(), writer.graphs
+
+
+def _content(value: Any, objects: dict[int, Any]) -> Any:
+    """The content of an object, to see whether it changes."""
+    try:
+        return _Content({id(one): n for n, one in objects.items()}).content(value)
+    except (TooLarge, RecursionError):
+        return None
+
+
+class _Content(Writer):
+    def other(self, value: Any) -> Any:
+        return ["object", id(value)]
+
+
+class _Writer(Writer):
+    """Writes functions and networks of the student's too."""
+
+    def __init__(self, worker: Worker, objects: dict[int, Any]) -> None:
+        super().__init__({id(value): n for n, value in objects.items()})
+        self._worker, self.functions = worker, 0
+
+    def _node(self, value: Any) -> Any:
+        if isinstance(value, nn.Parameter):
+            return ["parameter", self._number(value), *self.content(value)]
+        return super()._node(value)
+
+    def other(self, value: Any) -> Any:
         if isinstance(value, _Lent):
             return ["yours", value._number]
         if isinstance(value, nn.Module):
-            return self._module(writer, value)
+
+            def forward(parameters: dict[str, torch.Tensor], *args: Any, **kwargs: Any) -> Any:
+                return torch.func.functional_call(value, parameters, args, kwargs)
+
+            return ["network", self.other(forward), [[k, self.node(p)] for k, p in value.named_parameters()]]
         if callable(value):
-            return self._function(value, getattr(value, "__name__", type(value).__name__))
-        if isinstance(value, collections.abc.Iterator):
-            return ["iterator", [writer.node(entry) for _, entry in zip(range(10_000), value, strict=False)]]
-        if isinstance(value, collections.abc.Mapping):
-            return writer.node(dict(value))
-        if isinstance(value, collections.abc.Sequence | collections.abc.Set | collections.abc.ValuesView):
-            return writer.node(list(value))
-        if hasattr(value, "__array__"):
-            found = np.asarray(value)
-            return writer.node(found) if type(found) is np.ndarray else ["opaque", type(value).__name__]
-        if hasattr(value, "__float__"):
-            return float(value)
-        return ["opaque", type(value).__name__]
-
-    def _function(self, value: Any, name: Any) -> list[Any]:
-        number = self.lend(value)
-        self._sources.setdefault(number, self._given)
-        return ["function", number, str(name)]
-
-    def _module(self, writer: SideWriter, value: nn.Module) -> Any:
-        kind = type(value)
-        own = kind.__module__.startswith("torch.nn.modules.") and kind.__name__ in MODULES
-        if own and "forward" not in vars(value) and not value._forward_hooks and not value._forward_pre_hooks:
-            settings = [
-                [key, writer.node(entry)]
-                for key, entry in vars(value).items()
-                if key != "training"
-                and not key.startswith("_")
-                and not hasattr(kind, key)
-                and isinstance(entry, bool | int | float | str | tuple)
+            self.functions += 1
+            return [
+                "function",
+                self._worker.lend(value),
+                str(getattr(value, "__name__", type(value).__name__)),
             ]
-            tables = [
-                [[key, writer.node(entry)] for key, entry in table.items()]
-                for table in (value._parameters, value._buffers, value._modules)
-            ]
-            return ["module", writer.numbered(value), kind.__name__, value.training, *tables, settings]
-
-        def forward(parameters: dict[str, torch.Tensor], *args: Any, **kwargs: Any) -> Any:
-            return torch.func.functional_call(value, parameters, args, kwargs)
-
-        parameters = [[key, writer.node(entry)] for key, entry in value.named_parameters()]
-        return ["network", self._function(forward, "forward"), kind.__name__, parameters]
-
-    def described(self, writer: SideWriter, error: BaseException) -> dict[str, Any]:
-        finding: Any = None
-        if isinstance(error, checks.Mistake):
-            finding = ["mistake", error.name, error.section, writer.node(dict(error.values))]
-        elif isinstance(error, checks.Stop):
-            finding = ["stop", error.kind, error.name, list(error.paragraphs)]
-        return {**self._told(error), "lent": getattr(error, "lent_number", None), "finding": finding}
-
-    @staticmethod
-    def _told(error: BaseException) -> dict[str, Any]:
-        line = getattr(error, "in_cell", None)
-        return {"type": type(error).__name__, "base": base_of(error), "message": _text(error), "line": line}
-
-    # --- and read
-
-    def read_other(self, reader: SideReader, kind: str, rest: list[Any]) -> Any:
-        match kind, rest:
-            case "function", (number, name):
-                return self._proxy(_LentFunction, number, name)
-            case "lent", (number, name, is_function):
-                return self._proxy(_LentFunction if is_function else _Lent, number, name)
-            case "yours", (number,):
-                return self.lent[number]
-            case "enum", (path, name):
-                return _find(path)[name]
-            case "class", (path,):
-                return _find(path)
-            case "named", (path, entries):
-                return _find(path)(*[reader.value(entry) for entry in entries])
-            case "partial", (function, args, kwargs):
-                return functools.partial(reader.value(function), *reader.value(args), **reader.value(kwargs))
-            case "method", (owner, name):
-                return getattr(reader.value(owner), name)
-            case "built", (number, path, content):
-                found = _find(path)
-                made = reader.keep(number, found.__new__(found))
-                vars(made).update({key: reader.value(node) for key, node in content})
-                return made
-        raise Malformed(f"a node can't be of the kind {kind[:20]!r}")
-
-    def _proxy(self, kind: type[_Lent], number: int, name: str) -> _Lent:
-        if number not in self.proxies:
-            self.proxies[number] = kind(self, number, name)
-        return self.proxies[number]
-
-    def exception(self, reader: SideReader, described: Any) -> BaseException:
-        base = getattr(builtins, described["base"], Exception)
-        return renamed(described["type"], base, described["message"], lent_number=described["lent"])
+        return super().other(value)
 
 
-def _find(path: str) -> Any:
-    module, _, name = path.partition(":")
-    found: Any = importlib.import_module(module)
-    for part in name.split("."):
-        found = getattr(found, part)
+class _Unpickler(pickle.Unpickler):
+    """Reads what the grader sends; `objects` is what is shared with it."""
+
+    def __init__(self, worker: Worker, data: bytes, graphs: Graphs | None = None) -> None:
+        super().__init__(io.BytesIO(data))
+        self._worker, self._graphs = worker, graphs
+        self.objects: dict[int, Any] = {}
+        self._tensors: dict[int, torch.Tensor] = {}
+
+    def persistent_load(self, pid: Any) -> Any:
+        worker = self._worker
+        match pid:
+            case "yours", number:
+                return worker.lent[number]
+            case "lent", number, name, is_function:
+                if number not in worker.proxies:
+                    worker.proxies[number] = (_LentFunction if is_function else _Lent)(worker, number, name)
+                return worker.proxies[number]
+            case "graph", number, packed:
+                value, graphs = unpack(*packed), self._graphs
+                if graphs is not None and graphs.inputs:
+                    value = attach(graphs, number, value)
+                else:
+                    value = differentiable(value)
+                self._tensors[number] = value
+                return value
+            case "shared", number, None, None:
+                return self._tensors[number] if number in self._tensors else worker.shared[number]
+            case "shared", number, kind, state:
+                found = worker.shared[number] = _put(worker.shared.get(number), kind, state)
+                self.objects[number] = found
+                return found
+        raise pickle.UnpicklingError("unknown reference")
+
+
+def _put(found: Any, kind: Any, state: Any) -> Any:
+    """Bring a shared object to a state; None is made first."""
+    if kind == "array":
+        new = unpack(*state)
+        if found is None:
+            return new
+        found[...] = new
+    elif kind in ("tensor", "parameter"):
+        *packed, requires_grad, slope = state
+        new, slope = unpack(*packed), None if slope is None else unpack(*slope)
+        if found is None:
+            found = nn.Parameter(new) if kind == "parameter" else new
+        put_tensor(found, new, requires_grad, slope)
+    elif kind == "world":
+        new = pickle.loads(state)
+        if found is None:
+            return new
+        vars(found).update(vars(new))
+    else:
+        found = kind.__new__(kind) if found is None else found
+        vars(found).update(state)
     return found
+
+
+def _told(error: BaseException) -> dict[str, Any]:
+    line = getattr(error, "in_cell", None)
+    return {"type": type(error).__name__, "base": base_of(error), "message": _text(error), "line": line}
+
+
+def _described(error: BaseException) -> dict[str, Any]:
+    finding: Any = None
+    if isinstance(error, checks.Mistake):
+        finding = "mistake", error.name, error.section, dict(error.values)
+    elif isinstance(error, checks.Stop):
+        finding = "stop", error.kind, error.name, list(error.paragraphs)
+    return {**_told(error), "lent": getattr(error, "lent_number", None), "finding": finding}
 
 
 def _text(error: BaseException) -> str:
@@ -302,64 +326,20 @@ def _text(error: BaseException) -> str:
         return ""
 
 
-def _note_line(error: BaseException, function: Any) -> None:
-    """Write the line of the student's cell to the exception."""
-    found = checks.line_of(error, function)
-    if found is not None:
-        with contextlib.suppress(Exception):
-            error.in_cell = found  # type: ignore[attr-defined]
-
-
 def main() -> None:
-    """Serve one submission.
-
-    `ppobook.course.keeper` starts this where it can't fork, with a socket; `ppobook.course.unprotected` where
-    there is no sandbox, with a port of this machine and, as its input, what opens it.
-    """
-    how, number, limits = sys.argv[1], int(sys.argv[2]), json.loads(sys.argv[3])
-    notebook = Notebook()
-    if how == "port":
-        connection = socket.create_connection(("127.0.0.1", number))
-        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        connection.sendall(sys.stdin.buffer.read())
-    else:
-        connection = socket.socket(fileno=number)
-        os.write(1, b"ready\n")
-    begin(connection, notebook, limits, sandboxed=how == "socket")
-
-
-def _bind(limits: dict[str, int], sandboxed: bool) -> None:
-    """Set the limits of this process."""
-    if not sandboxed and sys.platform == "win32":  # which has none
-        return
-    import resource
-
-    memory, disk = limits["memory_mb"] * 2**20, limits["disk_mb"] * 2**20
-    most = {resource.RLIMIT_DATA: memory, resource.RLIMIT_FSIZE: disk, resource.RLIMIT_NOFILE: 256}
-    most |= {resource.RLIMIT_CORE: 0, resource.RLIMIT_CPU: 3600}
-    if sandboxed:
-        most[resource.RLIMIT_NPROC] = limits["processes"]
-    for what, value in most.items():
-        # Outside of a sandbox a system may have lower limits, or refuse one.
-        with contextlib.nullcontext() if sandboxed else contextlib.suppress(OSError, ValueError):
-            resource.setrlimit(what, (value, value))
-    if sandboxed:
-        syscalls.refuse()
-
-
-def begin(
-    connection: socket.socket, notebook: Notebook, limits: dict[str, int], *, sandboxed: bool = True
-) -> None:
-    """Bind this process to its limits, and serve until the grader hangs up."""
-    _bind(limits, sandboxed)
+    """Serve one submission over what were the standard input and output."""
+    reads, writes = os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "wb")
     nothing = os.open(os.devnull, os.O_RDWR)
     for standard in range(3):
         os.dup2(nothing, standard)
-    quiet: Any = _Quiet(1024 * limits["output_kb"])
-    for stream in ("stdout", "stderr", "__stdout__", "__stderr__"):
-        setattr(sys, stream, quiet)
+    with contextlib.suppress(OSError):  # where memory runs out, the system ends this process first
+        Path("/proc/self/oom_score_adj").write_text("1000")
+    worker = Worker(reads, writes, Notebook())
+    writes.write(READY)
+    writes.flush()
     with contextlib.suppress(Ended):
-        Worker(connection, notebook).serve()
+        while True:
+            worker.answer(worker.receive()[1])
     os._exit(0)
 
 

@@ -94,10 +94,7 @@ function pointButtons(most) {
 
 function show(index) {
   const entry = shown[index];
-  if (!entry) {
-    const empty = question.empty ? ` ${question.empty} left it empty and have 0 points.` : "";
-    return nothing(`Nothing to mark here.${empty}`);
-  }
+  if (!entry) return nothing(["Nothing to mark here.", ...unwritten()].join(" "));
   at = index;
   $("work").hidden = false;
   $("nothing").hidden = true;
@@ -106,15 +103,27 @@ function show(index) {
   if (entry.count > 1) facts.push(`${entry.count} equal answers, marked together`);
   if (entry.names.length) facts.push(entry.names.join(", "));
   if (entry.earlier !== null) facts.push(`an earlier text had ${number(entry.earlier)}`);
-  if (index === 0 && question.empty) facts.push(`${question.empty} left it empty: 0 points`);
+  if (entry.displaced) facts.push("in the place of the answer is nothing; this text may be it");
+  if (entry.corrected) facts.push(`corrected for good: ${entry.corrected}`);
+  if (entry.disagree.length) {
+    const marks = entry.disagree.map((one) => `${one.who} ${one.points === null ? "none" : number(one.points)}`);
+    facts.push(`marks disagree (${marks.join(", ")}): your points will count`);
+  }
+  if (index === 0) facts.push(...unwritten());
   $("facts").textContent = facts.join(" · ");
   $("answer").innerHTML = entry.html;
   $("answer").scrollTop = 0;
   $("comment").value = entry.comment;
   $("previous").disabled = index === 0;
-  $("next").disabled = index === shown.length - 1;
   drawPoints();
   drawState();
+}
+
+function unwritten() {
+  const said = [];
+  if (question.empty) said.push(`${question.empty} left it empty: 0 points.`);
+  if (question.deleted) said.push(`${question.deleted} deleted its cell.`);
+  return said;
 }
 
 function drawPoints() {
@@ -173,6 +182,7 @@ async function save(entry) {
       const before = entry.marked;
       entry.seen = said.seen;
       entry.marked = said.marked;
+      entry.disagree = said.disagree;
       count(assignment, part, (entry.marked - before) * entry.count);
     } else if (status === 409) {
       entry.theirs = said.entry;
@@ -186,7 +196,9 @@ async function save(entry) {
   }
   entry.saving = false;
   if (entry.dirty && !entry.failed) save(entry);
-  if (entry === current()) drawState();
+  const place = shown.indexOf(entry);
+  if (entry.theirs && place >= 0) show(place); // also if another answer is open by now
+  else if (entry === current()) drawState();
 }
 
 function count(assignment, part, change) {
@@ -196,14 +208,40 @@ function count(assignment, part, change) {
 }
 
 function go(step) {
-  if (!question || $("work").hidden) return;
+  if (!question) return;
+  if ($("work").hidden) {
+    if (step > 0) openNext();
+    else if (shown.length) show(shown.length - 1);
+    return;
+  }
   save(current());
   const next = at + step;
-  if (next >= 0 && next < shown.length) {
-    show(next);
-    $("place").focus({ preventScroll: true });
-    window.scrollTo({ top: 0 });
-  }
+  if (next >= shown.length) return end();
+  if (next < 0) return;
+  show(next);
+  $("place").focus({ preventScroll: true });
+  window.scrollTo({ top: 0 });
+}
+
+// Behind the last answer no key gives points, so that whoever types on marks nothing twice.
+function end() {
+  const open = question.entries.filter((entry) => entry.points === null).length;
+  const here = open ? `${open} before it have no points yet. ` : "";
+  const more = nextOpen() >= 0 ? "Enter opens the next question with answers to mark" : "No other question waits";
+  nothing(`That was the last answer. ${here}${more}; p goes back.`);
+  $("nothing").focus();
+}
+
+function nextOpen() {
+  const here = $("questions").selectedIndex;
+  return questions.findIndex((q, index) => index !== here && q.marked < q.answers);
+}
+
+async function openNext() {
+  const next = nextOpen();
+  if (next < 0) return;
+  $("questions").selectedIndex = next;
+  await openQuestion();
 }
 
 // --- what a person does --------------------------------------------------------------------------------------
@@ -216,7 +254,7 @@ $("previous").addEventListener("click", () => go(-1));
 $("next").addEventListener("click", () => go(1));
 for (const id of ["questions", "grouped"])
   $(id).addEventListener("change", () => {
-    if (shown.length) save(current());
+    if (!$("work").hidden) save(current());
     openQuestion();
     $(id).blur();
   });
@@ -240,11 +278,19 @@ $("keep").addEventListener("click", () => {
 });
 
 document.addEventListener("keydown", (event) => {
-  if (event.altKey || event.metaKey || !question || $("work").hidden) return;
+  if (event.altKey || event.metaKey || !question) return;
+  if ($("work").hidden) {
+    if (event.target.tagName === "SELECT" || event.ctrlKey) return;
+    if (event.key === "Enter" || event.key === "n") go(1);
+    if (event.key === "p" || event.key === "ArrowLeft") go(-1);
+    return;
+  }
   const writing = event.target === $("comment");
   if (event.key === "Escape" && writing) return $("place").focus();
   if (event.key === "Enter" && (event.ctrlKey || !writing) && event.target.tagName !== "SUMMARY") {
-    if (event.target.tagName === "BUTTON" && !event.ctrlKey) return;
+    // A button for points that is pressed already gives them no second time.
+    const pressed = event.target.getAttribute("aria-pressed") === "true";
+    if (event.target.tagName === "BUTTON" && !pressed && !event.ctrlKey) return;
     event.preventDefault();
     return go(1);
   }

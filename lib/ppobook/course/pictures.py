@@ -1,0 +1,107 @@
+"""Pictures in answers, such as photos of proofs on paper: made small, without what a camera wrote into them.
+
+A picture comes as a notebook's attachment or as a `data:` address in the text. When a submission is graded,
+each is opened with Pillow, scaled and written anew, so nothing of the student's file reaches a page but what
+is seen. What stands in the text from then on is Markdown, `![](data:image/jpeg;base64,…)`.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import io
+import re
+from collections.abc import Mapping, Sequence
+from html import escape
+from typing import Any
+from urllib.parse import unquote
+
+from PIL import Image, ImageOps
+
+MOST = 20  # pictures of an answer
+SIDE = 1600  # pixels that are shown
+LARGEST = 64_000_000  # pixels of a picture that is opened
+FORMATS = ("JPEG", "PNG", "WEBP", "GIF")
+UNREADABLE = "[a picture that can't be shown: JPEG, PNG, WebP and GIF can]"
+
+_HTML = re.compile(r"""<img\s[^<>]*?src=["']?((?:attachment|data):[^"'<>\s]+)[^<>]*>""")
+_ATTACHED = re.compile(r"attachment:([^)\s\"'<>]+)")
+_DATA = re.compile(r"!\[([^\[\]]*)\]\(<?data:(image/[\w.+-]+);base64,([A-Za-z0-9+/=%\s]*)>?[^()]*\)")
+_PLACE = re.compile(r"picture:(\d+)")
+
+
+def inlined(source: str, attachments: Any) -> str:
+    """Put a cell's attachments into its text, each where it is named first, or else at the end."""
+    source = _HTML.sub(lambda found: f"![]({found[1]})", source)
+    if not isinstance(attachments, Mapping):
+        return source
+    left = {str(name): data for name, kinds in attachments.items() if (data := _address(kinds))}
+    source = _ATTACHED.sub(lambda found: left.pop(unquote(found[1]), found[0]), source)
+    return "\n\n".join([source, *(f"![]({data})" for data in left.values())])
+
+
+def _address(kinds: Any) -> str:
+    """The `data:` address of an attachment, which has its content by type."""
+    for kind, content in kinds.items() if isinstance(kinds, Mapping) else ():
+        text = "".join(map(str, content)) if isinstance(content, list) else str(content)
+        if re.fullmatch(r"image/[\w.+-]+", str(kind)):
+            return f"data:{kind};base64,{''.join(text.split())}"
+    return ""
+
+
+def renewed(text: str) -> str:
+    """Write each picture of a text anew; one that can't be opened is named in its place."""
+    count = 0
+
+    def one(found: re.Match[str]) -> str:
+        nonlocal count
+        count += 1
+        jpeg = _jpeg(found[3]) if count <= MOST else None
+        return f"![{found[1]}](data:image/jpeg;base64,{jpeg})" if jpeg else UNREADABLE
+
+    return _DATA.sub(one, text)
+
+
+def _jpeg(content: str) -> str | None:
+    try:
+        opened = Image.open(io.BytesIO(base64.b64decode(unquote(content))), formats=FORMATS)
+        if opened.width * opened.height > LARGEST:
+            return None
+        opened.draft("RGB", (SIDE, SIDE))
+        opened.thumbnail((2 * SIDE, 2 * SIDE))
+        turned = ImageOps.exif_transpose(opened).convert("RGBA")
+        turned.thumbnail((SIDE, SIDE))
+        paper = Image.new("RGB", turned.size, "white")
+        paper.paste(turned, mask=turned.getchannel("A"))
+        made = io.BytesIO()
+        paper.save(made, "JPEG", quality=80)
+    except (OSError, ValueError, SyntaxError, binascii.Error, Image.DecompressionBombError):
+        return None
+    return base64.b64encode(made.getvalue()).decode()
+
+
+def taken_out(text: str) -> tuple[str, list[str]]:
+    """A text with a short place for each picture that was written anew, and these pictures' addresses."""
+    found: list[str] = []
+
+    def one(match: re.Match[str]) -> str:
+        if match[2] != "image/jpeg" or len(found) >= MOST:
+            return UNREADABLE
+        found.append(f"data:image/jpeg;base64,{match[3]}")
+        return f"![{match[1]}](picture:{len(found) - 1})"
+
+    return _DATA.sub(one, text), found
+
+
+def is_place(address: str) -> bool:
+    """Return whether an address in a text is that of a picture's place."""
+    return _PLACE.fullmatch(address) is not None
+
+
+def element(address: str, words: str, found: Sequence[str]) -> str:
+    """The HTML of the picture at a place."""
+    number = int(address.removeprefix("picture:"))
+    if number >= len(found):
+        return escape(UNREADABLE)
+    label = escape(words.strip() or f"picture {number + 1} of the answer")
+    return f'<img src="{escape(found[number])}" alt="{label}">'
