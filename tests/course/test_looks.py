@@ -10,7 +10,6 @@ import pytest
 from small_course import write_course
 from tiny_book import replace
 
-from ppobook.cli import main
 from ppobook.course import masters, packs, sets
 from ppobook.course.looks import looks
 from ppobook.course.pack import Pack
@@ -61,7 +60,11 @@ PACK = Pack.of("week", notebook())
         ("def double(", (), "is no Python that can be read"),
         (f"x = {'-' * 3000}1\n{OWN}", (), "is no Python that can be read"),
         (PUBLIC, (), "has the 4 lines of the book's solution"),
-        (f"%precision 4\n# mine\n{PUBLIC}".replace("    ", "  "), (), "has the 4 lines of the book's solution"),
+        (
+            f"%precision 4\n# mine\n{PUBLIC}".replace("    ", "  "),
+            (),
+            "has the 4 lines of the book's solution",
+        ),
         ("def double(x, weights):\n    return _loss(x, weights)", (), "uses `_loss` of the book's library"),
         (OWN, ("exec('y = 1')",), "uses `exec`"),
         (OWN, ("import base64\nbase64.b64decode('eA==')",), "decodes something (`b64decode`)"),
@@ -108,7 +111,9 @@ FORMATS = {
 @pytest.mark.parametrize("way", FORMATS)
 def test_formatting_gives_no_note(tmp_path, way):
     labels = "clip-table-up, clipped-loss, hunt-division, hunt-stale"
-    course = write_course(tmp_path, ("set: 90_doubling", f"set: 03_the_clipped_surrogate, exercises: [{labels}]"))
+    course = write_course(
+        tmp_path, ("set: 90_doubling", f"set: 03_the_clipped_surrogate, exercises: [{labels}]")
+    )
     pack = packs.make(course, course.assignments[0])
     public = masters.solutions(sets.open_set("03_the_clipped_surrogate").notebook)
     # Whoever mends a Hunt's function changes a line of it, and has the book's.
@@ -127,7 +132,7 @@ def test_formatting_gives_no_note(tmp_path, way):
 def test_a_dropped_exercise_and_one_of_the_earlier_pack_give_no_note(tmp_path):
     course = write_course(tmp_path)
     own = tmp_path / "exercises" / "90_doubling.md"
-    replace(own, ':::{exercise} Why', '```{code-cell} ipython3\nexec("y = 1")\n```\n\n:::{exercise} Why')
+    replace(own, ":::{exercise} Why", '```{code-cell} ipython3\nexec("y = 1")\n```\n\n:::{exercise} Why')
     before = packs.release(course, "week-01").pack
     handed_in = json.dumps(masters.fill(before.notebook, {"double": OWN})).encode()
     replace(own, '```{code-cell} ipython3\nexec("y = 1")\n```\n\n', "")
@@ -138,7 +143,9 @@ def test_a_dropped_exercise_and_one_of_the_earlier_pack_give_no_note(tmp_path):
 
 def test_a_source_is_the_same_however_it_is_written():
     source = "def f(x):\n    '''Doc.'''\n    return [x, 'a']  # why"
-    assert plainly(source) == plainly('def f(x):\r\n  """Doc,\n  longer."""\r\n  return [\r\n    x, "a",\r\n  ]')
+    assert plainly(source) == plainly(
+        'def f(x):\r\n  """Doc,\n  longer."""\r\n  return [\r\n    x, "a",\r\n  ]'
+    )
     assert plainly(source) != plainly(source.replace("'a'", "'b'"))
     assert plainly("# A heading", code=False) != plainly("# Another", code=False)
     assert ast.dump(ast.parse("")) == plainly("%matplotlib inline")
@@ -146,14 +153,26 @@ def test_a_source_is_the_same_however_it_is_written():
 
 # --- similar answers ----------------------------------------------------------------------------------------
 
-LONG = PUBLIC.replace("    return", "    for k in range(3):\n        total -= weights[k] ** 2 / (1 + x[k])\n    return")
+LONG = PUBLIC.replace(
+    "    return", "    for k in range(3):\n        total -= weights[k] ** 2 / (1 + x[k])\n    return"
+)
 
 
 def test_equal_and_nearly_equal_answers_are_listed_and_no_others():
     renamed = LONG.replace("total", "s").replace("entry", "e").replace("    ", "  ") + "# my own\n"
     nearly = LONG.replace("range(3)", "range(4)")
-    other = LONG.replace("for k in range(3):\n        total -= weights[k]", "for w in weights:\n        total *= w")
-    handed_in = {"ada": LONG, "bob": renamed, "eve": nearly, "mel": OWN, "zoe": other, "ann": None, "tom": None}
+    other = LONG.replace(
+        "for k in range(3):\n        total -= weights[k]", "for w in weights:\n        total *= w"
+    )
+    handed_in = {
+        "ada": LONG,
+        "bob": renamed,
+        "eve": nearly,
+        "mel": OWN,
+        "zoe": other,
+        "ann": None,
+        "tom": None,
+    }
     content = {who: json.dumps(notebook(source)).encode() for who, source in handed_in.items()}
     found = similar(PACK, content | {"kim": b"no notebook"})
     assert [(one.students, one.part) for one in found if one.share == 1] == [(("ada", "bob"), "double")]

@@ -139,7 +139,7 @@ def test_a_new_chapter_is_assigned_handed_in_and_graded(
     def graded_here(submissions, open_grader, processes, seconds):
         with open_grader() as grade:
             for one in submissions:
-                yield one, grade(one.path.read_bytes(), one.by), ""
+                yield one, grade(one.path.read_bytes(), one.by, ""), ""
 
     # In this process, which knows of the copy.
     monkeypatch.setattr(grading_run, "graded", graded_here)

@@ -36,7 +36,7 @@ def handed_in(course: settings.Course, source: str) -> bytes:
 
 
 @pytest.fixture
-def verdict(server):
+def verdict():
     """The verdict on what a student has handed in."""
 
     def made(course: settings.Course, source: str, who: str = "ada"):
@@ -44,7 +44,7 @@ def verdict(server):
         content = handed_in(course, source)
         limits, seed = Limits(cell_seconds=30.0), part_seeds(course.secret, who, content)
         with own_checks.known(sets.open_set(pack.set, course.folder)):
-            return grade_submission(pack, content, server=server, seed=seed, limits=limits).parts["double"]
+            return grade_submission(pack, content, seed=seed, limits=limits).parts["double"]
 
     return made
 
@@ -276,12 +276,22 @@ def test_what_could_not_be_graded_is_not_handed_out(tmp_path, case):
         ),
     ],
 )
-def test_a_check_that_is_wrong_about_its_own_solution(tmp_path, server, old, new, said):
+def test_a_check_that_is_wrong_about_its_own_solution(tmp_path, old, new, said):
     course = write_course(tmp_path)
     replace(file(tmp_path), old, new)
-    (found,) = (
-        one.said
-        for one in checking.check(course, server=server)
-        if one.level == "fails" and "week" in one.said
-    )
+    (found,) = (one.said for one in checking.check(course) if one.level == "fails" and "week" in one.said)
     assert found.startswith(said)
+
+
+def test_two_mistakes_with_equal_outputs_fail_the_check(tmp_path):
+    course = write_course(tmp_path)
+    replace(file(tmp_path), '{"squared": 9}', '{"squared": 9, "cubed": 27, "tripled": either(8, 9)}')
+    replace(file(tmp_path), "as_array, recognise", "as_array, either, recognise")
+    text = file(tmp_path, "_checks.toml").read_text()
+    more = [text.replace("double.squared", f"double.{name}") for name in ("cubed", "tripled")]
+    file(tmp_path, "_checks.toml").write_text("\n".join([text, *more]))
+    said = [one.said for one in checking.check(course) if one.level == "fails" and "week" in one.said]
+    assert said == [
+        "week-01: mistakes must have different outputs in the checks of exercises/90_doubling.md, got the "
+        "same for 'squared' and 'tripled'"
+    ]

@@ -123,7 +123,11 @@ def test_a_sheet_mixes_the_books_exercises_with_the_courses_own(tmp_path):
     both = "03_the_clipped_surrogate, 90_doubling"
     course = assigned(tmp_path, both, ["clip-table-up", "double", "why"], ", points: {double: 5}")
     pack = packs.release(course, "week-01").pack
-    assert [(one.name, one.points) for one in pack.parts] == [("clip-table-up", 2), ("double", 5), ("why", 1.5)]
+    assert [(one.name, one.points) for one in pack.parts] == [
+        ("clip-table-up", 2),
+        ("double", 5),
+        ("why", 1.5),
+    ]
     ids = [cell["id"] for cell in pack.notebook["cells"]]
     assert len(set(ids)) == len(ids)
     text = "\n".join(sources(pack))
@@ -163,7 +167,9 @@ def test_the_first_code_cell_installs_the_library_or_names_it(tmp_path):
     course = write_course(tmp_path, ("title:", "book: https://git.example/me/book@v1\ntitle:"))
     source = sources(make(course), "code")[0]
     assert '"install", "-q", "ppobook[lab] @ git+https://git.example/me/book@v1"]' in source
-    exec(source.replace("subprocess.run", "raise AssertionError"), {})  # the library is here: nothing is installed
+    exec(
+        source.replace("subprocess.run", "raise AssertionError"), {}
+    )  # the library is here: nothing is installed
     book = sets.open_set(SETS[0]).book
     assert requirements(course, book).endswith("\nppobook[lab] @ git+https://git.example/me/book@v1\n")
     assert "      - ppobook[lab] @ git+https://git.example/me/book@v1" in environment(course, book)

@@ -138,7 +138,9 @@ def solutions(name: Name, /, *, course: Folder = ".") -> None:
     atomic_write(path, content)
     print(path)
     if not lateness.over(opened, assignment, datetime.now(UTC)):
-        print("! Submissions still count: keep it to yourself until the late days and all extensions are over.")
+        print(
+            "! Submissions still count: keep it to yourself until the late days and all extensions are over."
+        )
 
 
 @command

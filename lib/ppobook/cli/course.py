@@ -11,7 +11,10 @@ COMMANDS = {
     "new": ("ppobook.cli.assigning:new", "make the folder of a course"),
     "check": ("ppobook.cli.assigning:check", "say before the term what will fail"),
     "release": ("ppobook.cli.assigning:release", "make the zip that students get"),
-    "solutions": ("ppobook.cli.assigning:solutions", "write the notebook with all solutions, for after the deadline"),
+    "solutions": (
+        "ppobook.cli.assigning:solutions",
+        "write the notebook with all solutions, for after the deadline",
+    ),
     "roster": ("ppobook.cli.assigning:students", "show the students, or import a list"),
     "collect": ("ppobook.cli.assigning:collect", "keep what was handed in"),
     "extend": ("ppobook.cli.assigning:extend", "give a student more time"),

@@ -54,7 +54,6 @@ def grade(
 
     validation.count("processes", processes)
     opened = settings.load(course)
-    _say_other_points(opened, name)
     _grade(opened, name, None, again, processes, without_sandbox_i_trust_every_student, dry_run)
 
 
@@ -88,8 +87,8 @@ def regrade(
     if not found:
         every = [one for parts in tested.values() for one in parts]
         raise ValueError(f"part must be one that a check judges, got {part!r}{did_you_mean(part, every)}")
-    for name in found:
-        _grade(opened, name, part, False, processes, without_sandbox_i_trust_every_student, dry_run)
+    for assignment in found:
+        _grade(opened, assignment, part, False, processes, without_sandbox_i_trust_every_student, dry_run)
 
 
 def _grade(
@@ -102,20 +101,21 @@ def _grade(
 
     job, counting = work.job(opened, name), collecting.counting(opened, name)
     todo, kept = run.due(job, counting, part=part, again=again)
+    _say_other_points(opened, name)
     if dry_run:
         for why, count in Counter(why for _, why in todo).most_common():
             print(f"{validation.counted(count, 'submission')} to grade: {why}")
         print(f"{validation.counted(kept, 'submission')} graded already; nothing was written")
         return
     work.ready(opened, name)
+    if todo and not trusted and (readable := sandbox.readable(opened.folder)):
+        raise ValueError(f"{readable}; move it")
     missing = sandbox.available() if todo else None
     if missing is not None and not trusted:
         raise ValueError(
             f"grading must have a sandbox: {missing} Without one, {_RISK}; if you trust every student with "
             f"that, {_TRUST} grades all the same"
         )
-    if todo and not trusted and (why := sandbox.readable(opened.folder)):
-        raise ValueError(f"{why}; move it")
     if trusted:
         better = "" if missing or not todo else "; there can be one here, so leave the option out"
         print(f"! no sandbox: {_RISK}{better}", file=sys.stderr)

@@ -6,9 +6,9 @@
         checks.run("pg-loss", grader.name("my_loss"))
 
 Nothing of the student's runs here. What the function returns comes back as plain values, or as a
-`StudentFunction` where it is a function itself; what it raises comes as an exception of the same name; arguments
-that it changes in place are changed. Where the process doesn't answer, `Ended` is raised, which no check takes
-for an answer.
+`StudentFunction` where it is a function itself. What it raises comes as an exception of the same name, and
+arguments that it changes in place are changed. Where the process doesn't answer, `Ended` is raised, which no
+check takes for an answer.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from ppobook.teaching.checks import Mistake, Stop
 from .channel import Graphs, Request, Side, attach, base_of, raised_as
 from .limits import Ended
 from .sandbox import Sandbox
-from .serialization import Malformed, Reader, differentiable, opaque, pack, sent_tensor
+from .serialization import Malformed, Reader, differentiable, opaque, pack, sent_generator, sent_tensor
 
 __all__ = ["Grader", "StudentFunction"]
 
@@ -51,7 +51,7 @@ _LENDS = {
 _PLAIN = (type(None), bool, int, float, str, bytes, tuple)
 _FUNCTIONS = (types.FunctionType, types.BuiltinFunctionType, types.MethodType)
 _CHANGE = (list, dict, np.ndarray, torch.Tensor, np.random.Generator, torch.Generator)
-# Packages that a sandbox has too, so that their classes and functions can be named. Of the checks it has little.
+# Packages that a sandbox has too, so that their classes and functions can be named.
 _THERE = (
     "builtins",
     "collections",
@@ -130,7 +130,7 @@ class Grader(Side):
         return found
 
     def name(self, expression: str) -> Any:
-        """Return an object of the student's notebook by its expression. What was lent earlier is lent no more."""
+        """Return an object of the student's notebook by its expression. Earlier loans end."""
         self.lent.clear()
         self._numbers.clear()
         self.shared.clear()
@@ -163,13 +163,14 @@ class Grader(Side):
     def do(self, verb: Any, args: Any, kwargs: dict[str, Any]) -> Any:
         match verb:
             case ["get", int() as number, str() as name]:
-                names = _lends(self.lent.get(number)) or ()
-                if name not in names:
-                    owner = type(self.lent.get(number))
-                    if names and hasattr(owner, "__getattr__") and not name.startswith("_"):
-                        return owner.__getattr__(self.lent[number], name)  # which says why not
+                owner = self.lent.get(number)
+                names = _lends(owner) or ()
+                if name in names:
+                    return getattr(owner, name)
+                refuse = getattr(type(owner), "__getattr__", None) if names else None
+                if refuse is None or name.startswith("_"):
                     raise AttributeError(f"it has no {name[:60]!r}")
-                return getattr(self.lent[number], name)
+                return refuse(owner, name)
         return super().do(verb, args, kwargs)
 
     # --- writing pickles
@@ -187,7 +188,7 @@ class Grader(Side):
             found = type(found).__name__, base_of(found), str(found)[:5000], number
         file = io.BytesIO()
         pickler = _Pickler(file, self, graphs={})
-        pickler.dump((found, self.random_changed()))
+        pickler.dump((found, self.random_changed(), request.objects))
         return file.getvalue(), pickler.graphs or {}
 
     # --- reading JSON
@@ -195,9 +196,11 @@ class Grader(Side):
     def read_request(self, data: bytes) -> Request:
         reader = _Reader(self, {n: value for n, value in self.shared.values()})
         verb, args, kwargs, context = (reader.value(node) for node in json.loads(data))
-        leaves = {n: t for n, t in reader.known.items() if n < 0 and isinstance(t, torch.Tensor)}
-        inputs = {n: getattr(t, "leaf", t) for n, t in leaves.items() if t.requires_grad}
-        return Request(verb, args, kwargs, context, inputs)
+        own = {n: value for n, value in reader.known.items() if n < 0}
+        leaves = {n: getattr(t, "leaf", t) for n, t in own.items() if isinstance(t, torch.Tensor)}
+        inputs = {n: leaf for n, leaf in leaves.items() if leaf.requires_grad}
+        generators = {n: v for n, v in own.items() if isinstance(v, np.random.Generator | torch.Generator)}
+        return Request(verb, args, kwargs, context, inputs, generators)
 
     def read_reply(self, data: bytes, sent: dict[int, Any], graphs: Graphs, *, raised: bool) -> Any:
         payload, changes, chance = json.loads(data)
@@ -283,9 +286,8 @@ class _Pickler(pickle.Pickler):
             owner = getattr(value, "__self__", None)
             if _named_there(value) or isinstance(owner, list) or _shares(owner):
                 return None
-        elif _lends(value) is None and kind.__module__.partition(".")[0] in _THERE:
-            if not kind.__module__.startswith(_CHECKS):
-                return None
+        elif _lends(value) is None and _there(kind.__module__):
+            return None
         if _lends(value) is not None or (callable(value) and not isinstance(value, type)):
             name = value.__name__ if isinstance(value, _FUNCTIONS) else kind.__name__
             return "lent", grader.lend(value), name, callable(value)
@@ -294,6 +296,8 @@ class _Pickler(pickle.Pickler):
         )
 
     def reducer_override(self, value: Any) -> Any:
+        if isinstance(value, np.random.Generator):
+            return sent_generator, (value.bit_generator.state,)
         if not isinstance(value, torch.Tensor):
             return NotImplemented
         graph = value.requires_grad and not value.is_leaf
@@ -306,7 +310,7 @@ def _shares(value: Any) -> bool:
 
 
 def _is_world(value: Any) -> bool:
-    """Return whether it is an environment or a space, which no student's function may change for the check."""
+    """Return whether it is an environment or a space, which no student's function can change."""
     return type(value).__module__.startswith(_WORLDS) and not isinstance(value, tuple | type)
 
 
@@ -325,12 +329,16 @@ def _state(value: Any) -> Any:
     return pickle.dumps(value) if _is_world(value) else tuple(vars(value).items())
 
 
+def _there(module: str) -> bool:
+    """Return whether a student's process has a module."""
+    hidden = module.startswith(_CHECKS) and not module.startswith(_BESIDE)
+    return module.partition(".")[0] in _THERE and not hidden
+
+
 def _named_there(value: Any) -> bool:
     """Return whether a student's process can find a function or a class by its name."""
     module = getattr(value, "__module__", None) or ""
-    if module.partition(".")[0] not in _THERE or (
-        module.startswith(_CHECKS) and not module.startswith(_BESIDE)
-    ):
+    if not _there(module):
         return False
     found: Any = sys.modules.get(module)
     for part in value.__qualname__.split("."):
@@ -388,11 +396,11 @@ def _finding(found: Any) -> BaseException:
     match found:
         case ("mistake", str() as name, str() as section, dict() as values):
             plain = all(isinstance(value, bool | int | float | str) for value in values.values())
-            if plain and all(isinstance(key, str) for key in values):
-                if len("".join([name, section, *map(str, values.values())])) <= FINDING:
-                    left_out = ("name", "section", "headline", "self")
-                    kept = {key: value for key, value in values.items() if key not in left_out}
-                    return Mistake(name, section=section, **kept)
+            size = len("".join([name, section, *map(str, values.values())]))
+            if plain and size <= FINDING and all(isinstance(key, str) for key in values):
+                left_out = ("name", "section", "headline", "self")
+                kept = {key: value for key, value in values.items() if key not in left_out}
+                return Mistake(name, section=section, **kept)
         case ("stop", ("raised" | "returned" | "not yet") as kind, str() as name, list() as paragraphs):
             return Stop(kind, name[:NAME], *(str(text)[:MESSAGE] for text in paragraphs[:2]))
     raise Malformed("a finding must be a mistake or a stop")

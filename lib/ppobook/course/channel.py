@@ -1,8 +1,9 @@
 """Calls between the grader and the process of a submission.
 
-Both sides can ask: the grader calls the student's functions, and these may call functions that they were given,
-which stay with the grader. Whoever asked answers what it is asked itself until its own answer comes. A tensor
-that was computed from others stays in its autograd graph: its backward asks the other side for the gradients.
+Both sides can ask: the grader calls the student's functions, and these may call functions that they were
+given, which stay with the grader. A side that waits for an answer answers what it is asked itself. A tensor
+that was computed from others stays in its autograd graph: its backward asks the other side for the
+gradients.
 
 The two sides write differently, because only one of them can be trusted. `Grader` in `ppobook.course.calls`
 sends pickles and reads JSON, `Worker` in `ppobook.course.worker` the other way round.
@@ -15,7 +16,7 @@ import itertools
 import random
 import struct
 from dataclasses import dataclass, field
-from typing import Any, BinaryIO
+from typing import IO, Any
 
 import numpy as np
 import torch
@@ -23,9 +24,8 @@ import torch
 from .limits import Ended
 from .serialization import LARGEST, Malformed
 
-__all__ = ["READY", "Graphs", "Request", "Side", "attach", "base_of", "raised_as"]
+__all__ = ["Graphs", "Request", "Side", "attach", "base_of", "raised_as"]
 
-READY = b"ready"  # what a student's process says when it can be asked
 _HEAD = struct.Struct("<cQ")
 _ASK, _VALUE, _RAISED = b"?", b"=", b"!"
 
@@ -96,7 +96,7 @@ class Request:
 class Side:
     """One end of the channel."""
 
-    def __init__(self, reads: BinaryIO, writes: BinaryIO) -> None:
+    def __init__(self, reads: IO[bytes], writes: IO[bytes]) -> None:
         self._reads, self._writes = reads, writes
         self._calls = itertools.count(1)
         self._random: tuple[Any, ...] | None = None  # the generators' state that both sides have

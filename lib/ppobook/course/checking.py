@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 SPACE = 2 * 2**30
 PYTHON = (3, 11), (3, 13)
 # With how many students' numbers the checks of own exercises are tried.
-TRIED = 3
+TRIED = 2
 
 
 @dataclass(frozen=True)

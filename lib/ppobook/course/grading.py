@@ -3,13 +3,15 @@
     result = grade_submission(pack, path.read_bytes(), seed=part_seeds(secret, "ada", path.read_bytes()))
     result.points, result.parts["clipped-loss"].kind
 
-The student's cells are run in order. At each test cell of the pack the book's check looks at what the cell hands
-over, in this process, with problems drawn from a number that nobody knows. A cell or a function that ends its
-process, or never ends, loses what it was asked for and nothing else: the notebook is run again without it.
+The student's cells are run in order. At each test cell of the pack the book's check looks at what the cell
+hands over, in this process, with problems drawn from a number that nobody knows. A cell or a function that
+ends its process, or never ends, loses what it was asked for and nothing else: the notebook is run again
+without it.
 """
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import hmac
 import json
@@ -157,10 +159,8 @@ def ungraded(pack: Pack, kind: str, reason: str, submission: bytes | None = None
     """
     result = _result(pack, Rebuilt())
     if submission is not None:
-        try:
+        with contextlib.suppress(Exception):  # the reason is known already
             result = _result(pack, rebuild(pack.notebook, submission))
-        except Exception:
-            pass  # the reason is known already
     result.notes.append(whole(reason))
     message = f"✗ Not graded: {whole(reason)}"
     result.parts = {p.name: PartResult(0.0, p.points, kind, "", message, 0.0) for p in pack.tested}
@@ -190,6 +190,7 @@ class _Run:
         self.limits, self.partial, self.sandboxed, self.result = limits, partial, sandboxed, result
         self.left_out: set[int] = set()
         self.failed: set[int] = set()
+        self.slow: set[int] = set()  # cells that ran out of time: what they started may still run
         self.cells_until = time.monotonic() + limits.submission_seconds / 2
         self.until = time.monotonic() + limits.submission_seconds
 
@@ -235,12 +236,21 @@ class _Run:
         try:
             error = grader.cell(cell.source, seconds)
         except Ended as ended:
-            self.left_out.add(index)
-            self._error(index, cell, "Ended", f"{ended.words}; the rest was run without this cell")
+            if not self._leftovers(ended):
+                self.left_out.add(index)
+                self._error(index, cell, "Ended", f"{ended.words}; the rest was run without this cell")
             return False
+        if error is not None and error["type"] == "_TooSlow":
+            self.slow.add(index)
         if error is not None and cell.kind != "pack":
             self._error(index, cell, error["type"][:NAME], error["message"][:MESSAGE])
         return True
+
+    def _leftovers(self, ended: Ended) -> bool:
+        """Return whether what a slow cell left running may have ended the process; it is then left out."""
+        suspects = self.slow - self.left_out if ended.reason != "time" else set()
+        self.left_out |= suspects
+        return bool(suspects)
 
     def _note(self, said: str) -> None:
         if said not in self.result.notes:
@@ -267,8 +277,9 @@ class _Run:
                 return True
             self._put(part, self._verdict(part, answer), time.monotonic() - began)
         except Ended as ended:
-            kind, name = _ENDED[ended.reason]
-            self._put(part, Verdict(kind, name, f"✗ Not right: {name}."), time.monotonic() - began)
+            if not self._leftovers(ended):
+                kind, name = _ENDED[ended.reason]
+                self._put(part, Verdict(kind, name, f"✗ Not right: {name}."), time.monotonic() - began)
         return grader.ended is None
 
     def _verdict(self, part: PackPart, answer: Any) -> Verdict:

@@ -88,7 +88,7 @@ def _equal(left: Any, right: Any, tolerance: float) -> bool:
     except (TypeError, ValueError):
         return False
     shapes = np.shape(left) == np.shape(right) or () in (np.shape(left), np.shape(right))
-    return shapes and checks.close(*wide, tolerance)
+    return shapes and checks.close(wide[0], wide[1], tolerance)
 
 
 def refuse(found: ExerciseSet) -> None:

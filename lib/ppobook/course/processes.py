@@ -1,7 +1,7 @@
 """The processes that grade. They import what grades and nothing of the gradebook, which is the parent's.
 
-A submission that ends its process, or that can't be graded in it, gets nothing, with the reason; another process
-takes the place. All of them end with their parent.
+A submission that ends its process, or that can't be graded in it, gets nothing, with the reason, and another
+process takes the place. All of them end with their parent.
 """
 
 from __future__ import annotations
@@ -85,8 +85,8 @@ def graded(
 ) -> Iterator[tuple[Submission, Mapping[str, Any], str]]:
     """Grade submissions in several processes: each with its result, and what went wrong.
 
-    A submission that can't be graded is given to another process, and if that fails too, for a result of nothing.
-    One that takes longer than `seconds` is not tried twice.
+    A submission that can't be graded is tried once more, and if that fails too, it gets a result of
+    nothing. One that takes longer than `seconds` is not tried twice.
 
     Raises
     ------
@@ -128,8 +128,8 @@ def graded(
         finally:
             stopped.set()
             pool.shutdown(wait=False, cancel_futures=True)
-            for process in [*running.values()]:
-                process.end()
+            for one_of_them in [*running.values()]:
+                one_of_them.end()
 
 
 def _work(pipe: Connection, open_grader: OpenGrader, parent: int, number: int) -> None:

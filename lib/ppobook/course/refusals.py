@@ -49,9 +49,13 @@ def refuse_solutions(cells: Sequence[Cell], found: ExerciseSet) -> None:
     """
     for cell in cells:
         if marker := _MARKERS.search(cell["source"]):
-            raise LeakError(f"a pack must not hold the line {marker[0].strip()!r}, and a cell of this one does")
+            raise LeakError(
+                f"a pack must not hold the line {marker[0].strip()!r}, and a cell of this one does"
+            )
         if _PUBLIC.search(cell["source"]):
-            raise LeakError("a pack must not link to the pages that have the solutions, and a cell of this does")
+            raise LeakError(
+                "a pack must not link to the pages that have the solutions, and a cell of this does"
+            )
     # What the set itself gives to its readers is no secret, though a solution may repeat it.
     public = [cell["source"] for cell in masters.reader(found.notebook)["cells"]]
     given = {line for source in public for line in _lines(source)}

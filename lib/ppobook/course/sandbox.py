@@ -3,11 +3,11 @@
     with Sandbox(Limits()) as sandbox:
         grader = Grader(sandbox)
 
-In a sandbox a process has no network, no files but the libraries (to read) and its own small folder, no rights,
-another user's identity, and so much memory, disk, processes and time as `Limits` says. The limits and the filter
-of system calls hold for bubblewrap's own processes too. When the grader ends, in whatever way, its sandboxes end.
+In a sandbox a process has no network, no rights, another user's identity, no files but the libraries (to
+read) and its own small folder, and so much memory, disk, processes and time as `Limits` says. The limits
+and the filter of system calls hold for bubblewrap's own processes too. A sandbox ends with its grader.
 
-Without a sandbox the student's code runs in a process of its own too and is judged outside of it, but that
+Without a sandbox the student's code also runs in a process of its own and is judged outside of it, but that
 process can read and change what the instructor can, and it has a network.
 """
 
@@ -34,7 +34,7 @@ from .limits import Ended, Limits
 
 __all__ = ["Limits", "NoSandbox", "Sandbox", "Usage", "available", "readable"]
 
-READY = b"ready"
+READY = b"ready"  # what a student's process says when it can be asked
 _START = 300.0  # seconds that a process has for its imports
 _WATCH = 0.1  # seconds between two looks at a process
 _OPEN_FILES = 128
@@ -131,7 +131,8 @@ class Sandbox:
         self._cpu: dict[int, float] = {}
         self._peak = 0
         self._folder: Any = None
-        start = functools.partial(
+        self._process: subprocess.Popen[bytes]
+        start: Any = functools.partial(
             subprocess.Popen,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
@@ -150,11 +151,12 @@ class Sandbox:
             kept |= dict.fromkeys(("TMPDIR", "TEMP", "TMP", "USERPROFILE"), here)
             bound = _bound(self.limits) if shutil.which("prlimit") else []
             self._process = start([*bound, *worker], cwd=here, env=environment(here) | kept)
+        assert self._process.stdout is not None
+        assert self._process.stdin is not None
         self.reads, self.writes = self._process.stdout, self._process.stdin
         self._ended = threading.Event()
         self._watcher = threading.Thread(target=self._watch, daemon=True)
         self._watcher.start()
-        assert self.reads is not None
         if self.reads.read(len(READY)) != READY:
             self.kill()
             said = self._process.stderr.read(2000).decode(errors="replace").strip()  # type: ignore[union-attr]
@@ -230,9 +232,9 @@ def command(limits: Limits, filter_number: int) -> list[str]:
     """The command line of a sandbox, less what is to be run: what can be seen inside, and that is all."""
     # By its path, for it is started without an environment: its own can be read inside, in /proc/1.
     line = [
+        *_as_another_user(),
         _program("env"),
         "-i",
-        *_as_another_user(),
         *_bound(limits, _processes() + limits.processes),
         _program("bwrap"),
     ]
@@ -357,7 +359,7 @@ def _session() -> dict[str, str]:
 
 @functools.cache
 def _grouped(limits: Limits) -> tuple[str, ...]:
-    """The beginning of a line that puts what it starts into a control group with limits, where there can be one."""
+    """The beginning of a line that starts the rest in a control group with limits, where there can be one."""
     line = [_program("systemd-run"), "--scope", "--quiet", "--collect", *(["--user"] if os.getuid() else [])]
     most = {"MemoryMax": f"{limits.memory_mb}M", "MemorySwapMax": "0", "TasksMax": str(limits.processes + 8)}
     line += [f"--property={key}={value}" for key, value in most.items()] + ["--property=CPUQuota=120%", "--"]

@@ -1,7 +1,7 @@
-"""The form in which a student's process sends values: JSON, in which arrays and tensors are bytes in base64.
+"""The form in which a student's process sends values: JSON, with the bytes of arrays and tensors in base64.
 
-Reading it makes numbers, text, containers, arrays and tensors and runs no code of the sender's. The grader sends
-pickles instead, which only the student's process reads: see `ppobook.course.channel`.
+Reading it makes numbers, text, containers, arrays and tensors and runs no code of the sender's. The grader
+sends pickles instead, which only the student's process reads: see `ppobook.course.channel`.
 
     data = json.dumps(Writer().node({"loss": torch.ones(2)}))
     Reader().value(json.loads(data))
@@ -20,7 +20,7 @@ import torch
 
 __all__ = [
     *("LARGEST", "Malformed", "Opaque", "Reader", "TooLarge", "Writer", "differentiable", "opaque", "pack"),
-    *("put_tensor", "sent_tensor", "unpack"),
+    *("put_tensor", "sent_generator", "sent_tensor", "unpack"),
 ]
 
 LARGEST = 32 * 2**20  # bytes of a message
@@ -140,9 +140,9 @@ class Writer:
         if isinstance(value, dict):
             return ["dict", self.content(value)]
         if isinstance(value, np.random.Generator) and type(value.bit_generator) is np.random.PCG64:
-            return ["numpy generator", self._number(value), self.content(value)]
+            return ["numpy generator", self._number(value), *self.content(value)]
         if isinstance(value, torch.Generator):
-            return ["torch generator", self._number(value), self.content(value)]
+            return ["torch generator", self._number(value), *self.content(value)]
         if isinstance(value, np.ndarray):
             if value.dtype.kind not in _KINDS:
                 return self.node(value.tolist())
@@ -370,4 +370,11 @@ def sent_tensor(
         return differentiable(made)
     if requires_grad:
         made.requires_grad_().grad = None if slope is None else unpack(*slope)
+    return made
+
+
+def sent_generator(state: dict[str, Any]) -> np.random.Generator:
+    """A random generator of NumPy's from a pickle."""
+    made = np.random.Generator(getattr(np.random, state["bit_generator"])())
+    made.bit_generator.state = state
     return made

@@ -218,7 +218,9 @@ def _assignment(value: Value, zone: ZoneInfo) -> Assignment:
     points = values["points"].mapping() if "points" in values else {}
     return Assignment(
         name=values["name"].matching(_NAME, "small letters, digits and single hyphens"),
-        set=values["set"].matching(r"\w[\w-]*(, *\w[\w-]*)*", "the name of an exercise set, or several with commas"),
+        set=values["set"].matching(
+            r"\w[\w-]*(, *\w[\w-]*)*", "the name of an exercise set, or several with commas"
+        ),
         due=moment(values["due"], zone),
         exercises=tuple(exercises),
         points={name: number.number(high=1000) for name, number in points.items()},

@@ -55,7 +55,9 @@ def similar(pack: Pack, submissions: Mapping[str, bytes]) -> list[Pair]:
         for cell in cells:
             if cell.kind == "solution" and len(cell.source) <= LONGEST:
                 answers.setdefault(cell.name, {})[student] = cell.source
-    given = {run for cell in pack.notebook["cells"] if cell["cell_type"] == "code" for run in _runs(cell["source"])}
+    given = {
+        run for cell in pack.notebook["cells"] if cell["cell_type"] == "code" for run in _runs(cell["source"])
+    }
     found = []
     for part, sources in answers.items():
         runs = {student: _runs(source) - given for student, source in sources.items()}
@@ -98,5 +100,7 @@ def page(title: str, pairs: Sequence[Pair]) -> str:
     style = "body{font-family:sans-serif}td{vertical-align:top;padding-right:2em}pre{white-space:pre-wrap}"
     return (
         f'<!doctype html>\n<html lang="en">\n<head><meta charset="utf-8"><title>{plain(title)}</title>'
-        f"<style>{style}</style></head>\n<body><h1>{plain(title)}</h1>\n" + "\n".join(rows) + "\n</body></html>\n"
+        f"<style>{style}</style></head>\n<body><h1>{plain(title)}</h1>\n"
+        + "\n".join(rows)
+        + "\n</body></html>\n"
     )

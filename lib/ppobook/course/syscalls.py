@@ -1,9 +1,9 @@
 """The system calls that a submission's processes are refused, as a filter for the kernel.
 
-Some make memory that is no process's own, which nobody could count to it: shared memory, files in memory, message
-queues. Others lead past the namespaces or into other processes: sockets (a virtual machine's host can be reached
-by one), the keys of a session, another process's memory and files. `sched_setaffinity` would give back the
-processors that were taken away. The rest is where a kernel's bugs have been.
+Some make memory that is no process's own, which nobody could count to it: shared memory, files in memory,
+message queues. Others lead past the namespaces or into other processes: sockets (a virtual machine's host
+can be reached by one), the keys of a session, another process's memory and files. `sched_setaffinity` would
+give back the processors that were taken away. The rest is where a kernel's bugs have been.
 """
 
 from __future__ import annotations

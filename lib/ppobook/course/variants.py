@@ -121,7 +121,9 @@ def declared(master: Path) -> dict[str, tuple[Variant, ...]]:
             raise ValueError(f"{path.name}: part must be one of {', '.join(known)}, got {name!r}")
         for row in rows if isinstance(rows, list) else [{}]:
             if not row.get("text") or set(row) - _WORDS or ("bug" in row) == ("k" in row):
-                raise ValueError(f"{path.name}: [[{name}]] must hold text, and k or bug, got {', '.join(row)}")
+                raise ValueError(
+                    f"{path.name}: [[{name}]] must hold text, and k or bug, got {', '.join(row)}"
+                )
     return {name: tuple(one for row in rows for one in _variants(name, row)) for name, rows in tables.items()}
 
 

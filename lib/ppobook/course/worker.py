@@ -23,10 +23,12 @@ from IPython.core.interactiveshell import InteractiveShell
 from torch import nn
 from traitlets.config import Config
 
+import ppobook.envs  # noqa: F401 - its environments can be made by their ids
 from ppobook.teaching import checks
 
-from .channel import READY, Graphs, Request, Side, attach, base_of, raised_as
+from .channel import Graphs, Request, Side, attach, base_of, raised_as
 from .limits import Ended
+from .sandbox import READY
 from .serialization import TooLarge, Writer, differentiable, put_tensor, unpack
 
 __all__ = ["Notebook", "Worker"]
@@ -168,8 +170,13 @@ class Worker(Side):
         return Request(verb, args, kwargs, context, inputs, objects, before)
 
     def read_reply(self, data: bytes, sent: dict[int, Any], graphs: Graphs, *, raised: bool) -> Any:
-        found, chance = _Unpickler(self, data, graphs).load()
+        found, chance, generators = _Unpickler(self, data, graphs).load()
         self.set_random(chance)
+        for number, moved in generators.items():
+            if isinstance(moved, torch.Generator):
+                sent[number].set_state(moved.get_state())
+            else:
+                sent[number].bit_generator.state = moved.bit_generator.state
         if raised:
             name, base, message, number = found
             return raised_as(name, getattr(builtins, base, Exception), message, lent_number=number)
@@ -258,11 +265,13 @@ class _Unpickler(pickle.Unpickler):
                     worker.proxies[number] = (_LentFunction if is_function else _Lent)(worker, number, name)
                 return worker.proxies[number]
             case "graph", number, packed:
-                value = unpack(*packed)
-                attached = self._graphs is not None and self._graphs.inputs
-                made = attach(self._graphs, number, value) if attached else differentiable(value)
-                self._tensors[number] = made
-                return made
+                value, graphs = unpack(*packed), self._graphs
+                if graphs is not None and graphs.inputs:
+                    value = attach(graphs, number, value)
+                else:
+                    value = differentiable(value)
+                self._tensors[number] = value
+                return value
             case "shared", number, None, None:
                 return self._tensors[number] if number in self._tensors else worker.shared[number]
             case "shared", number, kind, state:

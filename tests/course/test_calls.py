@@ -1,0 +1,279 @@
+"""A function in another process that is called like any other: values, gradients, exceptions, forgeries."""
+
+import importlib
+import time
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+from ppobook.course.calls import LINE, MESSAGE, NAME
+from ppobook.course.limits import Ended
+from ppobook.course.serialization import Opaque
+from ppobook.envs import chain
+from ppobook.teaching import checks
+from ppobook.teaching.checks.beside.descent import GradientDescent
+from ppobook.teaching.checks.beside.trust_regions import watch_a_call
+
+IMPORTS = "import numpy as np, torch\nfrom torch import nn\n"
+
+
+@pytest.fixture
+def f(grader):
+    """Runs a cell and gives the function `f` of it."""
+
+    def made(cell, name="f"):
+        assert grader.cell(IMPORTS + cell, 300.0) is None
+        grader.sandbox.deadline = time.monotonic() + 300
+        return grader.name(name)
+
+    return made
+
+
+def test_what_travels_can_be_read_where_it_goes():
+    for module in sorted({*checks.names().values()}):
+        for kind in vars(importlib.import_module(module)).values():
+            if isinstance(kind, type) and (issubclass(kind, nn.Module) or hasattr(kind, "__travels__")):
+                hidden = kind.__module__.startswith("ppobook.teaching.checks")
+                assert not hidden or "beside" in kind.__module__
+
+
+def test_values_go_there_and_come_back(f):
+    swap = f("def f(a, b=1, **more): return {'a': b, 'b': [a, (b,)], **more}")
+    assert swap(np.float64(2.0), b="x", c=None) == {"a": "x", "b": [2.0, ("x",)], "c": None}
+    found = f("class Thing: pass\ndef f(): return [Thing()]")()
+    assert isinstance(found[0], Opaque)
+    assert type(found[0]).__name__ == "Thing"
+
+
+def test_gradients_come_across(f):
+    mixed = f("def f(x, y, n): return (x * y.detach() ** 2).sum(), n * x")
+    x, y = torch.tensor([1.0, 2.0], requires_grad=True), torch.tensor([3.0, 4.0], requires_grad=True)
+    total, scaled = mixed(2 * x, y, 3)
+    slopes = torch.autograd.grad(total + scaled.sum(), (x, y), allow_unused=True, retain_graph=True)
+    assert slopes[0].tolist() == [24.0, 38.0]
+    assert slopes[1] is None or not slopes[1].any()
+    assert not mixed(x.detach(), y.detach(), 3)[0].requires_grad
+    net = nn.Sequential(nn.Linear(2, 3), nn.Tanh())
+    x = torch.randn(4, 2)
+    loss = f("def f(net, x): return net(x).square().mean()")
+    first, _ = loss(net, x), loss(net, x + 1)  # its graph outlives the next call
+    found = torch.autograd.grad(first, list(net.parameters()))
+    wanted = torch.autograd.grad(net(x).square().mean(), list(net.parameters()))
+    for one, other in zip(found, wanted, strict=True):
+        assert torch.allclose(one, other)
+
+
+def test_a_function_of_the_graders_can_be_differentiated_there(f):
+    there = f(
+        "def f(logp, x):\n    x = x.clone().requires_grad_()\n    logp(x).backward()\n    return x.grad"
+    )
+    weights = torch.tensor([2.0, 5.0])
+    assert there(lambda x: (weights * x**2).sum(), torch.ones(2)).tolist() == [4.0, 10.0]
+
+
+def test_arguments_that_are_changed_in_place_are_changed(f):
+    cell = "def f(x, a, rows, table, noise):\n"
+    cell += "    x.add_(1); a[0] = 7; rows.append(3); table['new'] = a; noise.random()"
+    x, a, rows, table = torch.zeros(2), np.zeros(2), [1], {"old": 1}
+    noise = np.random.default_rng(0)
+    f(cell)(x, a, rows, table, noise)
+    assert (x.tolist(), a.tolist(), rows) == ([1, 1], [7, 0], [1, 3])
+    assert table["new"] is a
+    assert noise.random() == np.random.default_rng(0).random(2)[1]
+    x = torch.ones(2, requires_grad=True)
+    f("def f(x): x.detach_()")(x)
+    assert not x.requires_grad
+
+
+def test_a_students_generator_goes_on_where_a_function_of_the_graders_left_it(f):
+    draw = f("def f(g):\n    rng = np.random.default_rng(0)\n    return g(rng), rng.random()")
+    assert draw(lambda rng: rng.random()) == tuple(np.random.default_rng(0).random(2))
+
+
+def test_an_optimizer_moves_the_graders_parameter(f):
+    cell = "def f(logits, optimizer):\n    for _ in range(2):\n"
+    cell += "        optimizer.zero_grad(); logits.square().sum().backward(); optimizer.step()"
+    logits = torch.ones(2, requires_grad=True)
+    optimizer = GradientDescent(logits, 0.25)
+    f(cell)(logits, optimizer)
+    assert logits.tolist() == [0.25, 0.25]
+    assert optimizer.felt == [2.0, 1.0]
+    assert optimizer.param_groups[0]["params"][0] is logits
+
+
+def test_a_network_is_the_same_object_in_every_call(f):
+    step = f("""
+seen = []
+def f(net, x):
+    seen.append((net, net.weight))
+    net(x).sum().backward()
+    return len({id(n) for n, _ in seen}), len({id(w) for _, w in seen}), net.weight.grad.clone()
+""")
+    net, x = nn.Linear(2, 1), torch.ones(1, 2)
+    assert step(net, x)[2].tolist() == [[1.0, 1.0]]
+    with torch.no_grad():
+        net.weight.zero_()
+    nets, weights, slope = step(net, x)
+    assert (nets, weights) == (1, 1)
+    assert slope.tolist() == net.weight.grad.tolist() == [[2.0, 2.0]]
+    assert step(nn.Linear(2, 1), x)[0] == 2
+
+
+def test_a_world_is_not_changed_by_who_plays_in_it(f):
+    world = chain(2)
+    before = world.R.copy()
+    assert f("def f(world):\n    world.R[:] = 0\n    return world.n_states")(world) == world.n_states
+    assert np.array_equal(world.R, before)
+
+
+def test_chance_goes_on_from_one_side_to_the_other(f):
+    draw = f("def f(): return torch.rand(1).item(), np.random.rand()")
+    torch.manual_seed(3), np.random.seed(3)  # noqa: NPY002
+    found = [draw(), draw()]
+    torch.manual_seed(3), np.random.seed(3)  # noqa: NPY002
+    assert found == [(torch.rand(1).item(), np.random.rand()) for _ in range(2)]  # noqa: NPY002
+
+
+def test_functions_and_networks_come_back(f):
+    scale = torch.tensor(2.0)
+    function, own = f("""
+class Own(nn.Module):
+    def __init__(self):
+        super().__init__(); self.body = nn.Linear(2, 1)
+    def forward(self, x): return self.body(x) * 2
+def f(scale): return lambda x: scale * x, Own()
+""")(scale)
+    assert function(torch.tensor(3.0)) == 6.0
+    scale.fill_(5.0)  # what it holds on to
+    assert function(torch.tensor(3.0)) == 15.0
+    with torch.no_grad():
+        own.body.weight.fill_(1.0)
+        own.body.bias.zero_()
+    x = torch.ones(3, 2)
+    assert own(x).flatten().tolist() == [4.0, 4.0, 4.0]
+    (slope,) = torch.autograd.grad(own(x).sum(), own.body.bias)
+    assert slope.tolist() == [6.0]
+
+
+def test_exceptions_keep_their_name_their_message_and_their_line(f):
+    raises = f("class Odd(KeyError): pass\ndef f(x):\n    raise Odd('what')")
+    with pytest.raises(KeyError) as caught:
+        raises(1)
+    assert type(caught.value).__name__ == "Odd"
+    assert caught.value.in_cell == (5, "raise Odd('what')")
+    for said, kind in (("b'\\xff'.decode()", "UnicodeDecodeError"), ("exit(3)", "SystemExit")):
+        with pytest.raises(Exception, match=r"3|decode") as caught:
+            f(f"import sys\nexit = sys.exit\ndef f(): {said}")()
+        assert type(caught.value).__name__ == kind
+    with pytest.raises(Exception, match="y") as caught:
+        f("def f(): raise type('X' * 10**4, (Exception,), {})('y' * 10**5)" + " #" + "z" * 10**4)()
+    said = [type(caught.value).__name__, str(caught.value), caught.value.in_cell[1]]
+    assert [len(text) for text in said] == [NAME, MESSAGE, LINE]
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        "raise checks.Stop('right', 'clipped-loss')",
+        "raise checks.Mistake('an argument is overwritten', position=1)",
+        "return range(10**9)",
+        "return torch.zeros(1).as_strided((2500000000,), (0,))",
+        "a = []; a.extend([a, a]); return a",
+    ],
+)
+def test_an_answer_of_any_kind_is_wrong_and_no_more(f, grader, said):
+    verdict = checks.run("clipped-loss", f(f"from ppobook.teaching import checks\ndef f(*a, **k): {said}"))
+    assert verdict.kind in ("raised", "returned")
+    assert grader.cell("1 + 1", 300.0) is None
+
+
+def test_only_a_companion_may_say_what_it_found_and_not_much(f, open_grader):
+    cell = """
+from ppobook.teaching import checks
+import ppobook.teaching.checks.beside.trust_regions as c
+def f(*a): raise checks.Mistake('an argument is overwritten', position=1)
+def use(what):
+    def companion(answer, *a): raise checks.Mistake('an argument is overwritten', position=what)
+    companion.__name__ = companion.__qualname__ = 'watch_a_call'
+    c.watch_a_call = companion
+"""
+
+    def found(what):
+        grader = open_grader(cell)
+        grader.name("use")(what)
+        with pytest.raises((checks.Mistake, Ended)) as caught:
+            grader.name("f").beside("fisher-softmax", watch_a_call)
+        return caught.value
+
+    assert found(2).values == {"position": 2}
+    assert found("1" * 300).reason == "forged"
+
+
+# --- what the worker may ask of the grader
+
+
+def test_only_what_was_lent_can_be_asked_for(f, grader):
+    class World:
+        __lends__ = ("size",)
+        size = 3
+        _world = "hidden"
+
+    reach = "import gc\nside = next(o for o in gc.get_objects() if type(o).__name__ == 'Worker')\n"
+    asks = {
+        "['get', world._number, '__class__']": AttributeError,
+        "['get', world._number, '_world']": AttributeError,
+        "['get', 999, 'x']": AttributeError,
+        "['call', world._number]": ReferenceError,
+        "['gradients', 4, 5]": KeyError,
+    }
+    for ask, kind in asks.items():
+        with pytest.raises(kind):
+            f(f"{reach}\ndef f(world):\n    assert world.size == 3\n    return side.ask({ask})")(World())
+    assert f("def f(g): return hasattr(g, 'shape'), g(2)")(lambda x: x + 1) == (False, 3)
+    assert f("def f(g):\n    global kept\n    kept = g; return g(1)")(lambda x: x + 1) == 2
+    with pytest.raises(ReferenceError, match="another part"):
+        f("def f(): return kept(1)")()
+
+
+_REQUEST = [["list", ["cell", "1", 1]], *[["list", []]] * 3]
+_STATE = ["tuple", ["", ["tuple", ["MT19937", "", 700]], 3]]
+FRAMES = {
+    "half a message": "b'='",
+    "2^60 bytes": "struct.pack('<cQ', b'=', 2**60) + b'abc'",
+    "no JSON": "message(b'=', b'}{')",
+    "deep JSON": "message(b'=', b'[' * 200_000)",
+    "another request": f"message(b'?', json.dumps({_REQUEST}).encode())",
+    "an answer": "message(b'=', json.dumps([True, [], None]).encode())",
+    "a change of what isn't there": "message(b'=', json.dumps([1, [[1, 2]], None]).encode())",
+    "an endless error": """message(b'!', json.dumps([["dict", [["type", 10**400]]], [], None]).encode())""",
+    "a random state": f"message(b'=', json.dumps([1, [], {_STATE}]).encode())",
+}
+
+
+@pytest.mark.parametrize("frame", FRAMES.values(), ids=FRAMES)
+def test_a_message_that_is_written_by_hand_earns_nothing(open_grader, frame):
+    cell = f"""
+import json, os, struct
+def message(kind, data): return struct.pack('<cQ', kind, len(data)) + data
+def f(*a, **k):
+    for fd in range(3, 20):
+        try: os.write(fd, {frame})
+        except OSError: pass
+    os._exit(0)
+"""
+    try:
+        found = checks.run("clipped-loss", open_grader(cell).name("f")).kind
+    except Ended as ended:
+        found = ended.reason
+    assert found in ("raised", "returned", "property", "mistake", "forged", "ended")
+
+
+def test_a_checks_clock_ends_the_process(open_grader, monkeypatch):
+    monkeypatch.setattr(checks, "SECONDS", 0.3)
+    stubborn = "def f(*a, **k):\n    while True:\n        try: 1\n        except BaseException: pass"
+    grader = open_grader(stubborn)
+    assert checks.run("clipped-loss", grader.name("f")).kind == "slow"
+    with pytest.raises(Ended):
+        grader.name("f")

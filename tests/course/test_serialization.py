@@ -1,0 +1,146 @@
+"""Values as JSON and back; and messages that somebody made up."""
+
+import json
+import math
+from fractions import Fraction
+
+import numpy as np
+import pytest
+import torch
+
+from ppobook.course.serialization import LARGEST, Malformed, Opaque, Reader, TooLarge, Writer
+
+VALUES = [
+    None,
+    True,
+    -3,
+    2**100,
+    0.1,
+    float("inf"),
+    "ε ≤ 1",
+    b"\x00\xff",
+    (1, (2, [3.0, {"a": None, 4: (5,)}])),
+]
+ARRAYS = [
+    np.arange(6.0).reshape(2, 3).T,
+    np.zeros((0, 3), dtype=np.int32),
+    np.array([True, False]),
+    np.array(7, dtype=np.uint8),
+    *(
+        torch.arange(6).reshape(2, 3).to(d).T
+        for d in (torch.float64, torch.bfloat16, torch.int64, torch.bool)
+    ),
+]
+
+
+def back(value):
+    return Reader().value(json.loads(json.dumps(Writer().node(value))))
+
+
+@pytest.mark.parametrize("value", VALUES, ids=repr)
+def test_plain_values_come_back(value):
+    found = back(value)
+    assert found == value
+    assert type(found) is type(value)
+
+
+@pytest.mark.parametrize("value", ARRAYS, ids=lambda value: f"{value.dtype} {list(value.shape)}")
+def test_arrays_and_tensors_come_back(value):
+    found = back(value)
+    assert (type(found), found.dtype, found.shape) == (type(value), value.dtype, value.shape)
+    assert (found == value).all()
+    found[...] = found  # it can be written to
+
+
+def test_numbers_keep_their_type_and_nan_is_nan():
+    found = back(np.float32(0.1))
+    assert found == np.float32(0.1)
+    assert type(found) is np.float32
+    assert math.isnan(back(float("nan")))
+
+
+def test_what_is_one_tensor_stays_one():
+    tensor = torch.ones(2, requires_grad=True)
+    first, second = back([tensor, tensor])
+    assert first is second
+    assert first.requires_grad
+
+
+def test_generators_go_on_where_they_were():
+    numpy, torchs = np.random.default_rng(3), torch.Generator().manual_seed(3)
+    numpy.normal()
+    other, another = back((numpy, torchs))
+    assert other.normal() == numpy.normal()
+    assert torch.rand(1, generator=another) == torch.rand(1, generator=torchs)
+
+
+def test_a_fraction_is_a_number_and_an_object_only_a_name():
+    assert back(Fraction(1, 4)) == 0.25
+    assert back(range(3)) == [0, 1, 2]
+    found = back({1, 2})
+    assert isinstance(found, Opaque)
+    assert type(found).__name__ == "set"
+
+
+def nest(width, levels):
+    row = [1.0] * width
+    for _ in range(levels):
+        row = [row] * width
+    return row
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        range(10**9),
+        nest(300, 3),
+        nest(1, 100),
+        ["x"] * 600_000,
+        "x" * LARGEST,
+        [np.zeros(10**6)] * 2 + [np.zeros(10**6) for _ in range(9)],
+        torch.zeros(1).as_strided((10**10,), (0,)),
+    ],
+    ids=["range", "nest", "levels", "entries", "text", "arrays", "a view"],
+)
+def test_what_is_too_large_is_refused(value):
+    with pytest.raises(TooLarge):
+        Writer().node(value)
+
+
+FORGED = {
+    "a kind that is none": ["pickle", "cos\nsystem\n"],
+    "a reference to nothing": ["ref", 3],
+    "no node": {"a": 1},
+    "a tensor with too few bytes": ["tensor", -1, "float32", [1000], "AAAA", False, None, False],
+    "a negative size": ["array", -1, "<f8", [-1, -1], "AAAAAAAA"],
+    "pointers": ["array", -1, "|O", [1], "AAAAAAAAAAA="],
+    "a record": ["array", -1, "<f8,<f8", [1], "AAAAAAAAAAAAAAAAAAAAAA=="],
+    "a number of ours": ["array", 1, "|b1", [1], "AA=="],
+    "a function": ["function", 1, "f"],
+    "an unhashable key": ["dict", [[["list", []], 1]]],
+    "two with one number": ["tuple", [["array", -1, "|b1", [1], "AA=="]] * 2],
+    "keys with one hash": ["dict", [[k * (2**61 - 1), 0] for k in range(1, 20_001)]],
+    "a generator of another kind": ["numpy generator", -1, ["dict", [["bit_generator", "MT19937"]]]],
+}
+
+
+@pytest.mark.parametrize("node", FORGED.values(), ids=FORGED)
+def test_made_up_messages_are_refused(node):
+    with pytest.raises(Malformed):
+        Reader().value(node)
+
+
+def test_few_lists_cannot_unfold_to_millions():
+    reader = Reader({1: [], 2: []})
+    with pytest.raises(Malformed, match="stand twice"):
+        reader.put(reader.known[1], [["ref", 2]] * 300)
+
+
+def test_only_plain_attributes_that_are_there_can_be_changed():
+    class Optimizer:
+        def __init__(self):
+            self.lr, self.step, self._hidden = 0.1, print, 1
+
+    made = Optimizer()
+    Reader().put(made, [["lr", 0.2], ["step", 3], ["_hidden", 4], ["other", 5]])
+    assert vars(made) == {"lr": 0.2, "step": print, "_hidden": 1}
