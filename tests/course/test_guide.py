@@ -28,7 +28,7 @@ ROOT = Path(__file__).parents[2]
 GUIDE = ROOT / "reference" / "instructors.md"
 OWN = ROOT / "reference" / "instructors" / "own_exercises.md"
 COMMANDS = {
-    *("new", "check", "release", "roster", "collect", "grade", "mark"),
+    *("new", "check", "release", "roster", "collect", "grade", "regrade", "mark"),
     *("feedback", "grades", "report", "extend", "slides", "schedule", "appeal"),
 }
 PROSE = "A sentence of my own. "
