@@ -91,7 +91,6 @@ def test_without_a_sandbox_nothing_is_graded(run, monkeypatch):
 
 
 def test_a_course_that_every_submission_could_read_is_not_graded(run, graded, monkeypatch):
-    monkeypatch.setattr(sandbox, "available", lambda: None)
     monkeypatch.setattr(sandbox, "libraries", lambda: [graded.parent])
     said = run("grade", "week-02", "--again", code=2)
     assert f"must lie outside of {graded.parent}, where Python's packages are" in said

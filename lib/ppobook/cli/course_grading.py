@@ -110,14 +110,14 @@ def _grade(
         print(f"{validation.counted(kept, 'submission')} graded already; nothing was written")
         return
     work.ready(opened, name)
+    if todo and not trusted and (readable := sandbox.readable(opened.folder)):
+        raise ValueError(f"{readable}; move it")
     missing = sandbox.available() if todo else None
     if missing is not None and not trusted:
         raise ValueError(
             f"grading must have a sandbox: {missing} Without one, {_RISK}; if you trust every student with "
             f"that, {_TRUST} grades all the same"
         )
-    if todo and not trusted and (readable := sandbox.readable(opened.folder)):
-        raise ValueError(f"{readable}; move it")
     if trusted:
         better = "" if missing or not todo else "; there can be one here, so leave the option out"
         print(f"! no sandbox: {_RISK}{better}", file=sys.stderr)
