@@ -20,8 +20,8 @@ CLIPPED = Chapter(
 )
 GAE = Chapter(
     4,
-    "How much better than expected",
-    {"sec-gae-ends": "Three ways to stop", "sec-gae-lambda": "GAE: all of them, averaged"},
+    "Generalized advantage estimation (GAE)",
+    {"sec-gae-ends": "Three ways to stop", "sec-gae-lambda": "GAE: the average of all n-step advantages"},
 )
 WHOLE = Chapter(
     5,

@@ -18,10 +18,10 @@ from .. import Chapter
 CLIPPED = Chapter(3, "The clipped surrogate", {"sec-eps-kl": "What ε says about the KL"})
 GAE = Chapter(
     4,
-    "How much better than expected",
+    "Generalized advantage estimation (GAE)",
     {
         "sec-gae-ends": "Three ways to stop",
-        "sec-gae-lambda": "GAE: all of them, averaged",
+        "sec-gae-lambda": "GAE: the average of all n-step advantages",
         "sec-gae-td": "The TD error",
     },
 )

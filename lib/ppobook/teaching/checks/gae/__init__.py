@@ -17,14 +17,14 @@ from .. import Chapter
 
 CHAPTER = Chapter(
     4,
-    "How much better than expected",
+    "Generalized advantage estimation (GAE)",
     {
         "sec-gae-problem": "Two learners that differ in one number",
         "sec-gae-values": "What a state is worth",
-        "sec-gae-discount": "Why discount at all",
+        "sec-gae-discount": "Why discount at all?",
         "sec-gae-td": "The TD error",
         "sec-gae-nstep": "Some rewards, then the critic",
-        "sec-gae-lambda": "GAE: all of them, averaged",
+        "sec-gae-lambda": "GAE: the average of all n-step advantages",
         "sec-gae-ends": "Three ways to stop",
         "sec-gae-code": "The code",
     },
