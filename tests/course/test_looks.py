@@ -4,6 +4,7 @@ import copy
 import json
 import re
 import subprocess
+import sys
 
 import pytest
 from small_course import write_course
@@ -95,7 +96,13 @@ HONEST = {
 
 def black(source):
     """Format a cell as Black does; one with a magic stays."""
-    done = subprocess.run(["ruff", "format", "-"], input=source, capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        [sys.executable, "-m", "ruff", "format", "-"],
+        input=source,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
     return done.stdout or source
 
 
