@@ -1,4 +1,4 @@
-"""A class from what its students handed in to the tables for Canvas, Moodle and Gradescope."""
+"""A class from what its students handed in to the tables for Canvas and Moodle."""
 
 from __future__ import annotations
 

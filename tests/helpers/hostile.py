@@ -208,14 +208,12 @@ time.sleep(99)
         GUESS,
         before=REACHED
         + """
-import sqlite3
 found = [name for name in os.listdir("/") if name == COURSE.split("/")[1] and os.path.exists(COURSE)]
-for path in ("/gradebook.db", "/graded/week-03/honest-1.json", "/course.yml", "/roster.csv", "/log.jsonl"):
+for path in ("/graded/week-03/honest-1.json", "/course.yml", "/roster.csv", "/log.jsonl"):
     try: found.append(open(COURSE + path, "rb").read())
     except OSError: pass
-try: found += sqlite3.connect(COURSE + "/gradebook.db").execute("update grade set auto_score = 4").fetchall()
-except sqlite3.OperationalError: pass
 if found: raise Reached(found)
+os.makedirs(COURSE + "/marks/week-03")  # in the sandbox: the course outside stays as it was
 """,
         verdicts=WRONG,
     ),

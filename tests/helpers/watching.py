@@ -15,7 +15,7 @@ from ppobook.course.processes import Grade
 
 open_grader = graders.open_grader
 # What grading itself writes, in the process that started this one.
-ITS_OWN = ("graded", "gradebook.db", ".gradebook.db.lock")
+ITS_OWN = ("graded",)
 
 
 def mark(course: Path) -> str:
