@@ -162,7 +162,7 @@ def test_cells_have_half_of_the_time_and_what_is_defined_is_judged(grade):
     sleep = {"cell_type": "code", "id": "mine", "metadata": {}, "source": "import time; time.sleep(999)"}
     data["cells"].append(sleep | {"outputs": []})
     data["cells"].append(sleep | {"outputs": [], "id": "more"})
-    limits = Limits(cell_seconds=900.0, submission_seconds=300.0)
+    limits = Limits(cell_seconds=900.0, submission_seconds=60.0)
     result = grade(data=json.dumps(data).encode(), limits=limits)
     assert kinds(result) == ALL_RIGHT
     assert [error.type for error in result.errors] == ["TooSlow"]
