@@ -159,7 +159,7 @@ def test_chapters_and_sections_come_before_names_of_the_library(page: Page, site
     expected = {
         "entropy": r"5\.\d+ The entropy bonus",
         "clip": r"3(\.\d+)? The clipped surrogate",
-        "GAE": r"4(\.\d+)? (GAE|How much better)",
+        "GAE": r"4(\.\d+)? (GAE|Generalized advantage estimation)",
         "DPO": r"9(\.\d+)? ",
         "trust region": r"2 Trust regions",
         "value clipping": r"5\.\d+ .*clip",
