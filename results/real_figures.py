@@ -2,7 +2,6 @@
 
 fig, axes = plt.subplots(1, 3, figsize=(6.4, 2.8)); over_optimization(axes)        chapter 7
 fig, axes = plt.subplots(1, 2, figsize=(6.4, 3.0)); methods(axes)                  chapter 8
-fig, axes = plt.subplots(1, 2, figsize=(6.4, 3.0)); likelihoods(axes)              chapter 9
 fig, ax = plt.subplots(figsize=(6.4, 3.0)); elsewhere(ax)                          chapter 10
 """
 
@@ -58,18 +57,6 @@ def methods(axes: Any) -> None:
         ax.set(xlabel=label)
     axes[0].set(ylabel="right, sampled")
     style.label_curves(axes[0])
-
-
-def likelihoods(axes: Any) -> None:
-    """Log-ratios of both sides of held-out pairs during DPO, and the points of what the policy writes."""
-    runs = results("real_dpo")
-    for side, name in {"chosen": "good", "rejected": "bad"}.items():
-        curves(axes[0], runs, "update", side, name, side)
-    axes[0].axhline(0, color=style.colour("muted"), linewidth=1)
-    axes[0].set(xlabel="update", ylabel="nats, from the original")
-    style.label_curves(axes[0])
-    curves(axes[1], runs, "update", "points", "dpo", "DPO")
-    axes[1].set(xlabel="update", title="true reward")
 
 
 def elsewhere(ax: Any) -> None:

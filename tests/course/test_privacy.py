@@ -1,4 +1,4 @@
-"""What is kept about one student: all of it is exported, and nothing of it is left when it is erased."""
+"""One student's data: all of it is exported, and nothing of it is left when it is erased."""
 
 import json
 import zipfile

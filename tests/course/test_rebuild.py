@@ -136,7 +136,7 @@ def typed_anew(*names, source=None):
 
 
 def essay(*cells):
-    """What stands in the place of the cell for the essay."""
+    """Return the text in the place of the cell for the essay."""
     return lambda had: [*had[:4], *cells, *had[5:]]
 
 

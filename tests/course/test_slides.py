@@ -24,7 +24,7 @@ def deck(request: pytest.FixtureRequest) -> Path:
 
 
 def parts(deck: Path) -> list[tuple[str, str]]:
-    """What each slide of a deck shows, and its notes."""
+    """Return the text and the notes of each slide of a deck."""
     texts = [text.partition("\nNote:\n") for text in slides.split(deck.read_text(encoding="utf-8"))]
     return [(shown, notes) for shown, _, notes in texts]
 

@@ -54,7 +54,6 @@ def grade(
     """
     from ppobook.course import settings
 
-    validation.count("processes", processes)
     opened = settings.load(course)
     _grade(opened, name, None, again, processes, without_sandbox_i_trust_every_student, dry_run)
 
@@ -81,7 +80,6 @@ def regrade(
     from ppobook.course import settings, work
     from ppobook.run.spellings import did_you_mean
 
-    validation.count("processes", processes)
     opened = settings.load(course)
     sheets = [work.sheet(opened, name) for name in work.released(opened, ())]
     tested = {sheet.assignment: [p.name for p in sheet.parts if p.role == "test"] for sheet in sheets}
@@ -100,6 +98,7 @@ def _grade(
     from ppobook.course import collecting, graders, run, sandbox, trail, work
     from ppobook.course.safe_text import line
 
+    validation.count("processes", processes)
     job, counting = work.job(opened, name), collecting.counting(opened, name)
     todo, kept = run.due(job, counting, part=part, again=again)
     if part is None:

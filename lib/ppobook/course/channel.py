@@ -75,7 +75,7 @@ def attach(graphs: Graphs, number: int, value: torch.Tensor) -> torch.Tensor:
 
 @dataclass
 class Request:
-    """What the other side asks for.
+    """A request of the other side.
 
     Attributes
     ----------

@@ -59,7 +59,7 @@ def decide(folder: Path, assignment: str, what: str, student: str, part: str, **
 
 
 class Decisions:
-    """What people decided about an assignment, read from all files in its folder.
+    """The decisions of people about an assignment, read from all files in its folder.
 
     A line that is no decision, such as git's marks of a conflict, is left out.
     """
@@ -125,7 +125,7 @@ class PartScore:
 
     @property
     def comments(self) -> list[str]:
-        """What the student can read about it: a correction's reason, a marker's comment."""
+        """Return the text that the student can read about it: a correction's reason, a marker's comment."""
         return [one for one in (self.reason, self.comment) if one]
 
     @property

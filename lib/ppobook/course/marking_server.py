@@ -92,7 +92,7 @@ class _Handler(BaseHTTPRequestHandler):
         raise ValueError("there is no such page")
 
     def _asked(self) -> dict[str, Any]:
-        """What a mark needs, from the request's JSON."""
+        """Return the facts of a mark, from the request's JSON."""
         size = self.headers.get("Content-Length", "")
         self.close_connection = True  # what was sent beyond this is not read
         try:

@@ -80,7 +80,7 @@ class Usage:
 
 
 def available() -> str | None:
-    """Why there can be no sandbox here; None where there can."""
+    """Return why there can be no sandbox here; None where there can."""
     if not sys.platform.startswith("linux"):
         return f"{ELSEWHERE.get(sys.platform, 'this system')} has no bubblewrap, which needs Linux."
     if shutil.which("bwrap") is None:
@@ -98,7 +98,7 @@ def available() -> str | None:
 
 
 def readable(folder: Path) -> str | None:
-    """Why submissions could read a folder all the same; None where they can't."""
+    """Return why submissions could read a folder all the same; None where they can't."""
     here = folder.resolve()
     for place in (Path("/usr"), *libraries()):
         if here.is_relative_to(place.resolve()):
@@ -367,7 +367,7 @@ def _grouped(limits: Limits) -> tuple[str, ...]:
 
 
 def _tried(line: list[str] | tuple[str, ...]) -> str | None:
-    """What is said when a line can't start Python in a sandbox; None where it can."""
+    """Return the error of a line that can't start Python in a sandbox; None where it can."""
     with _filter() as number:
         whole = [*line, *command(Limits(), number), sys.executable, "-c", "import json"]
         done = subprocess.run(
