@@ -150,23 +150,6 @@ def value_clipping(of: Evidence) -> Numbers:
     return found
 
 
-def must_normalise(of: Evidence) -> Numbers:
-    """Return what a thousand times larger advantages change, and what normalising them is worth."""
-    small, usual, plain = (
-        of.printed("05", rf"^{name} +a thousand times larger ends elsewhere by (\S+) of the way")[0]
-        for name in ("Adam, eps 1e-8", "Adam, eps 1e-5", "plain steps")
-    )
-    found = {"small": small, "usual": usual, "plain": f"{float(plain):.0f}"}
-    case = "advantages not normalized"
-    for world in ("CartPole", "Acrobot", "Pendulum"):
-        pattern = rf"^{world}-v1 +{case} less the base: {INTERVAL}, while learning {INTERVAL}"
-        low, high, low_while, high_while = of.printed("05", pattern)
-        found |= {f"{world}_end": f"{low} to {high}", f"{world}_while": f"{low_while} to {high_while}"}
-        has_to_hold(min(signed(high), signed(high_while)) < 0, f"normalising helps on {world}")
-    has_to_hold(float(small) < 0.05 and float(plain) > 1, "Adam does not see the scale, and plain steps do")
-    return found
-
-
 def usual_range(of: Evidence) -> Numbers:
     """Returns at the clip range 0.2 over the learning rates."""
     rows = [row for row in of.table("practice_clip_lr") if float(row["clip_eps"]) == 0.2]

@@ -40,7 +40,6 @@ ALSO: Final = {
     "reference/editions": "download offline ebook pdf epub print",
     "reference/myths#myth-clip-bounds-kl": "ppo stable stability clips prevents large updates",
     "reference/instructors": "hand assign collect grade students course class",
-    "reference/myths#myth-must-normalise": "advantage normalization",
     "reference/notation": "symbols shapes units",
     "reference/paths": "order plan hours weeks",
     "reference/reading": "read next papers books",
