@@ -21,14 +21,14 @@ OUT = Path(__file__).resolve().parents[1] / "_static"
 # Chapter, name, colour, the formula in pieces, and what is new. A piece that begins with "+" is new.
 TABLE = r"""
 1 ; REINFORCE ; vanilla ; +$\nabla\log\pi(a|s)$ & +$\;G$ ; push each action by the return that followed
-1 ; Baseline ; vanilla ; $\nabla\log\pi(a|s)\;$ & $(G$ & +$-\,V(s)$ & $)$ ; subtract what was expected
-2 ; TRPO ; trpo ; +$r$ & $\,A$ & +$,\;\;\mathrm{KL}\leq\delta$ ; use a batch again, within a limit on the KL
-3 ; PPO ; ppo ; +$\min($ & $r\,A$ & +$,\;\mathrm{clip}(r)\,A)$ ; many small steps a batch; a clip for the limit
-4 ; GAE ; ppo ; $A=$ & +$\sum(\gamma\lambda)^{l}\,\delta_{t+l}$ ; some rewards, then the critic, mixed by λ
+1 ; Baseline ; vanilla ; $\nabla\log\pi(a|s)\;$ & $(G$ & +$-\,V(s)$ & $)$ ; subtract the expected return
+2 ; TRPO ; trpo ; +$r$ & $\,A$ & +$,\;\;\mathrm{KL}\leq\delta$ ; reuse a batch, within a limit on the KL
+3 ; PPO ; ppo ; +$\min($ & $r\,A$ & +$,\;\mathrm{clip}(r)\,A)$ ; many small steps per batch, and a clip
+4 ; GAE ; ppo ; $A=$ & +$\sum(\gamma\lambda)^{l}\,\delta_{t+l}$ ; rewards first, then the critic, mixed by λ
 5 ; The whole of PPO ; ppo ; $-L^{\mathrm{clip}}$ & +$+\,c_v L^V-\,c_e H$ ; one loss: policy, critic, entropy
-7 ; RLHF ; ppo ; +$R_\phi-\beta\,\log(\pi/\pi_{\mathrm{ref}})$ ; a learned reward, and a KL to a reference
-8 ; GRPO ; grpo ; $A=($ & $R-$ & +$\mathrm{mean}$ & $)/$ & +$\mathrm{std}$ ; a group's mean takes the critic's place
-9 ; DPO ; dpo ; +$-\log\sigma(\beta\,\Delta\log(\pi/\pi_{\mathrm{ref}}))$ ; no reward model: pairs straight into a loss
+7 ; RLHF ; ppo ; +$R_\phi-\beta\,\log(\pi/\pi_{\mathrm{ref}})$ ; a learned reward, and a KL penalty
+8 ; GRPO ; grpo ; $A=($ & $R-$ & +$\mathrm{mean}$ & $)/$ & +$\mathrm{std}$ ; the mean of a group replaces the critic
+9 ; DPO ; dpo ; +$-\log\sigma(\beta\,\Delta\log(\pi/\pi_{\mathrm{ref}}))$ ; a loss on pairs, without a reward model
 """  # noqa: E501
 STOPS = [line.split(" ; ") for line in TABLE.strip().splitlines()]
 

@@ -150,18 +150,6 @@ def value_clipping(of: Evidence) -> Numbers:
     return found
 
 
-def usual_range(of: Evidence) -> Numbers:
-    """Returns at the clip range 0.2 over the learning rates."""
-    rows = [row for row in of.table("practice_clip_lr") if float(row["clip_eps"]) == 0.2]
-    means = {rate: fmean(values) for rate, values in grouped(rows, "lr", "final").items()}
-    worst, best = min(means, key=means.__getitem__), max(means, key=means.__getitem__)
-    fast = max(means, key=float)
-    has_to_hold(means[best] > 3 * means[worst], "at a clip range of 0.2 some learning rates do not learn")
-    numbers = {"worst": means[worst], "best": means[best], "fast": means[fast]}
-    rates = {"worst_rate": worst, "best_rate": best, "fast_rate": fast}
-    return {name: f"{value:.0f}" for name, value in numbers.items()} | rates
-
-
 # --- chapters 7 to 10 ---------------------------------------------------------------------------------------
 
 

@@ -43,7 +43,7 @@ def road(*cells: Cell) -> Counts:
         ("$$\na b c\n$$ (label)\n\nOne.\n\n```{math}\n:label: e\na + b\n```", Counts(words=1, formulas=2)),
         ("$$ E = mc^2 $$ (energy)", Counts(formulas=1)),
         ("```python\nx = 1\n\ny = 2\n```", Counts(lines=2)),
-        ("| a | b |\n|---|---|\n| c d | {math}`e` |", Counts(words=4, inline=1)),
+        ("| a | b |\n|---|---|\n| c d | {math}`e` |", Counts(words=4, inline=1, tables=1)),
         (":::{note} Title here\n:class: tip\nBody.\n:::\nAfter.", Counts(words=4)),
         ("```{image} a.svg\n:alt: some words\n```", Counts(figures=1)),
         ("(sec-x)=\n## A title\n\n<!-- a remark -->", Counts(words=2)),
@@ -62,6 +62,9 @@ def test_what_a_text_cell_counts(source: str, counted: Counts) -> None:
         (code("x = 1\ny = 2", tags=["hide-input"]), Counts()),
         (code("draw()", tags=["hide-cell"], mystnb={"figure": {"caption": "My hill"}}), Counts(2, figures=1)),
         (code("figures.clip_explorer()"), Counts(lines=1, figures=1)),
+        (code("table.round(2)", tags=["hide-input"]), Counts(tables=1)),
+        (code("print(table)"), Counts(lines=1)),
+        (code("ax.set(title=1);"), Counts(lines=1)),
     ],
 )  # fmt: skip
 def test_what_a_code_cell_counts(cell: Cell, counted: Counts) -> None:

@@ -18,7 +18,7 @@ from ppobook.teaching.tags import Cell, read
 
 ROOT = Path(__file__).parents[2]
 CHAPTERS = sorted((ROOT / "chapters").glob("*.md"))
-LONGEST = {"00": 45, "01": 45}  # minutes; 60 for all others
+LONGEST = 45  # minutes
 CLAIMS = {"Claims", "What this chapter claimed"}
 
 each_chapter = pytest.mark.parametrize("path", CHAPTERS, ids=lambda path: path.stem[:2])
@@ -51,7 +51,7 @@ def start_of(cell: Cell) -> str:
 @each_chapter
 def test_the_main_road_is_no_longer_than_a_reader_was_promised(path: Path) -> None:
     chapter = minutes.count(read(path)["cells"])
-    assert round(chapter.minutes) <= LONGEST.get(path.stem[:2], 60)
+    assert round(chapter.minutes) <= LONGEST
 
 
 def test_no_minutes_to_read_are_typed() -> None:

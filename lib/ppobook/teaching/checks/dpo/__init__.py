@@ -21,7 +21,7 @@ CHAPTER = Chapter(
     {
         "sec-dpo-optimum": "The optimum, in closed form",
         "sec-dpo-loss": "A policy is a reward model",
-        "sec-dpo-beta": "What β is here, and certainty",
+        "sec-dpo-beta": "What β means here, and certainty",
         "sec-dpo-gradient": "What the gradient does",
         "sec-dpo-fall": "When both likelihoods fall",
         "sec-dpo-code": "DPO in a few lines",
