@@ -233,7 +233,7 @@ def test_the_solutions_are_those_of_the_variant_that_was_handed_out(tmp_path, ca
     forms = packs.drawn(course, pack)
     k = int(re.search(r"A = \+(\d+)", forms["clip-table-up"].note)[1])
     assert f"0.5: ({0.5 * k:g}, 0.8, {0.8 * k:g}, {0.5 * k:g}, False)" in written["solution-clip-table-up"]
-    assert "The last line: of two *losses*" in written["manual-hunt-minmax-why"]
+    assert "The last line is wrong. Of two *losses*" in written["manual-hunt-minmax-why"]
     assert not any("NotImplementedError" in source for source in written.values())
 
 
