@@ -84,7 +84,7 @@ def page(
     parts = {}
     for part in SHEET.parts:
         auto = result["parts"].get(part.name, {}).get("points")
-        parts[part.name] = PartScore(part.max, auto, comment=answer.get("comment", ""))
+        parts[part.name] = PartScore(part.points, auto, comment=answer.get("comment", ""))
     parts[WHY] = replace(parts[WHY], manual=answer.get("mark"))
     parts |= {name: replace(parts[name], **facts) for name, facts in answer.get("corrected", {}).items()}
     share = max(0, 1 - late / 10)

@@ -8,7 +8,6 @@ import io
 import itertools
 import json
 import re
-import socket
 import threading
 import urllib.request
 import zipfile
@@ -63,8 +62,10 @@ def run(graded: Path, capsys: pytest.CaptureFixture[str]) -> Callable[..., str]:
     return run
 
 
-def table(text: str) -> list[dict[str, str]]:
-    return list(csv.DictReader(io.StringIO(text, newline="")))
+def grades(graded: Path, run: Callable[..., str]) -> dict[str, dict[str, str]]:
+    run("grades", "week-02")
+    text = (graded / "grades" / "plain-week-02.csv").read_text()
+    return {row["student_id"]: row for row in csv.DictReader(io.StringIO(text, newline=""))}
 
 
 def test_what_was_graded(graded, run):
@@ -74,8 +75,6 @@ def test_what_was_graded(graded, run):
     assert scores["bob"].parts["clipped-loss"].points == 0
     assert "pessimism" in scores["ada"].waiting
     assert scores["bob"].penalty == pytest.approx(scores["bob"].points / 10)
-    assert "2 submissions graded already; nothing was written" in run("grade", "week-02", "--dry-run")
-    assert "2 submissions to grade: again" in run("grade", "week-02", "--dry-run", "--again")
     said = run("grade", "week-02")
     assert "0 submissions graded, 2 graded already" in said
     assert "answers to mark: ppobook course mark week-02" in said
@@ -121,18 +120,7 @@ def test_with_trust_in_every_student_the_points_are_the_same(graded, capsys, mon
     assert len([one for one in trail.read(graded) if one["what"] == "graded without a sandbox"]) == 1
 
 
-def test_words_that_a_command_cannot_take(graded, run):
-    assert "Did you mean 'clipped-loss'?" in run("regrade", "cliped-loss", code=2)
-    assert "port must be an integer in [0, 65535], got 70000" in run("mark", "--port", "70000", code=2)
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        port = str(taken.getsockname()[1])
-        said = run("mark", "--no-browser", "--port", port, code=2)
-    assert f"port must be one that this machine has free, got {port}" in said
-
-
 def test_feedback(graded, run):
-    assert "2 pages would be written" in run("feedback", "week-02", "--dry-run")
-    assert not (graded / "feedback").exists()
     said = run("feedback")
     assert "week-02: 2 pages written" in said
     assert "answers to mark: ppobook course mark week-02" in said
@@ -151,8 +139,6 @@ def test_feedback(graded, run):
     content = next((graded / "submitted" / "week-02" / "bob").glob("*/*.ipynb")).read_bytes()
     assert str(part_seeds(course.secret, "bob", content)("clipped-loss")) not in page
     assert str(graded) not in page
-    assert "0 pages written, 2 as they were" in run("feedback")
-    assert "0 pages would be written, 1 as they were" in run("feedback", "--student", "ada", "--dry-run")
 
 
 def test_the_zip_that_a_platform_takes_back(graded, run, tmp_path):
@@ -168,23 +154,13 @@ def test_the_zip_that_a_platform_takes_back(graded, run, tmp_path):
     with zipfile.ZipFile(graded / "feedback" / "week-02.zip") as archive:
         assert archive.namelist() == ["bob_5_6_week-02.html"]
         assert b"Bob M" in archive.read("bob_5_6_week-02.html")
-    assert "give_back must be the download of one assignment" in run(
-        "feedback", "week-01", "week-02", "--give-back", str(download), code=2
-    )
 
 
 def test_grades(graded, run):
-    rows = {row["student_id"]: row for row in table(run("grades", "week-02", "--dry-run"))}
-    assert rows["ada"]["week-02 status"] == "not marked yet"
-    assert rows["ada"]["week-02 points"] == ""
+    rows = grades(graded, run)
+    assert (rows["ada"]["week-02 status"], rows["ada"]["week-02 points"]) == ("not marked yet", "")
     assert rows["eve"]["week-02 status"] == "nothing graded"
-    run("grades", "week-02", "--form", "canvas", "--unfinished")
-    rows = table((graded / "grades" / "canvas-week-02.csv").read_text())
-    assert rows[0]["Student"].strip() == "Points Possible"
-    assert (rows[1]["ID"], rows[1]["SIS Login ID"]) == ("101", "ada")
-    assert float(rows[1]["week-02"]) >= 4
     assert "form must be one of" in run("grades", "--form", "excel", code=2)
-    assert "which is not there" in run("grades", "--form", "canvas", "--template", "no.csv", code=2)
 
 
 def test_report(graded, run):
@@ -233,9 +209,8 @@ def test_a_correction_has_a_reason_and_survives_a_regrade(graded, run, monkeypat
     assert "eve: week-02, excused" in run("correct", "week-02", "--student", "eve", "--excused", *reason)
     scores = work.state(course, "week-02").scores
     assert scores["ada"].parts["pessimism"].points == scores["ada"].parts["pessimism"].max
-    rows = {row["student_id"]: row for row in table(run("grades", "week-02", "--zeros", "--dry-run"))}
-    assert (rows["eve"]["week-02 status"], rows["eve"]["week-02 points"]) == ("excused", "")
-    assert rows["mel"]["week-02 points"] == "0"
+    eve = grades(graded, run)["eve"]
+    assert (eve["week-02 status"], eve["week-02 points"]) == ("excused", "")
     for what in (("pessimism",), ("--student", "eve")):
         run("correct", "week-02", *what, "--undo", *reason)
     assert "pessimism" in work.state(course, "week-02").scores["ada"].waiting
@@ -268,6 +243,7 @@ def test_what_can_not_be_done_is_said_in_a_sentence(run):
     assert "assignment week-01 must be released first" in run("grade", "week-01", code=2)
     assert "the assignment must be one of" in run("grade", "week-9", code=2)
     assert "processes must be an integer of at least 1" in run("grade", "week-02", "--processes", "0", code=2)
+    assert "Did you mean 'clipped-loss'?" in run("regrade", "cliped-loss", code=2)
 
 
 def test_the_digest_of_a_check_follows_its_files(tmp_path):
@@ -297,15 +273,13 @@ def test_other_points_in_course_yml_are_said_and_count_once_they_are_released(gr
     path = graded / "course.yml"
     text = path.read_text()
     path.write_text(text.replace("clipped-loss: 4", "clipped-loss: 2").replace("total: 13", "total: 11"))
-    said = "clipped-loss 2, not 4"
+    said = "! week-02: it counts as it was released, and course.yml or the book has changed since"
     assert said in run("grades", "week-02")
-    assert said in run("grade", "week-02", "--dry-run")
+    assert said in run("grade", "week-02")
     assert "counts again after: ppobook course grade week-02" in run("release", "week-02", "--replace")
     # Until they are graded again, their points are those of another scale.
-    run("grades", "week-02", "--zeros", "--unfinished")
-    rows = {row["student_id"]: row for row in table((graded / "grades" / "plain-week-02.csv").read_text())}
-    assert (rows["bob"]["week-02 status"], rows["bob"]["week-02 points"]) == ("to grade", "")
-    assert rows["eve"]["week-02 points"] == "0"
+    bob = grades(graded, run)["bob"]
+    assert (bob["week-02 status"], bob["week-02 points"]) == ("to grade", "")
     run("grade", "week-02", "--processes", "1")
     run("feedback", "week-02")
     page = (graded / "feedback" / "bob" / "week-02.html").read_text()

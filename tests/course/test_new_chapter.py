@@ -98,7 +98,7 @@ def book(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     master.with_suffix(".variants.toml").write_text(VARIANTS, encoding="utf-8")
     reader = masters.reader(masters.notebook(masters.read(master)["cells"]))
     (book / "exercises" / "11_made_up.ipynb").write_text(json.dumps(reader), encoding="utf-8")
-    for module in (workspace, sets, beginning, work):
+    for module in (workspace, sets, beginning, packs, work):
         monkeypatch.setattr(module, "find_source", lambda *_: book)
     return book
 
@@ -111,11 +111,11 @@ def test_a_new_chapter_is_assigned_handed_in_and_graded(
     tmp_path: Path, book: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     folder = tmp_path / "course"
-    begin = ("--begin", "2027-02-01", "--weeks", "2", "--chapters", "11")
+    begin = ("--begin", "2027-02-01", "--weeks", "2")
     assert course_command("new", folder, *begin) == 0
     course = settings.load(folder)
-    (assignment,) = course.assignments
-    assert (assignment.set, assignment.exercises) == ("11_made_up", ("once-more",))
+    (assignment,) = [one for one in course.assignments if one.set == "11_made_up"]
+    assert assignment.exercises == ("once-more",)
     name = assignment.name
     (folder / "roster.csv").write_text("student_id,last_name,first_name,email\nada,,,\nbob,,,\neve,,,\n")
     assert course_command("release", name, "--course", folder) == 0

@@ -23,9 +23,9 @@ def course(tmp_path):
     for name in ("ada", "bob", "whose"):
         text = json.dumps({"cells": [{"cell_type": "code", "id": name, "source": name}], "nbformat": 4})
         (source / f"{name}.ipynb").write_text(text)
-    collecting.collect(made, WEEK, source, progress=False)
+    collecting.collect(made, WEEK, source)
     (unknown,) = (made.folder / "submitted" / WEEK / "_unknown").glob("*/*/week-01.ipynb")
-    collecting.collect(made, WEEK, unknown, student="ada", progress=False)
+    collecting.collect(made, WEEK, unknown, student="ada")
     for who in ("ada", "bob"):
         for file in (f"graded/{WEEK}/{who}.json", f"feedback/{who}/{WEEK}.html"):
             path = made.folder / file

@@ -11,7 +11,7 @@ import hashlib
 import hmac
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -55,12 +55,11 @@ class _Answer:
 
 @dataclass(frozen=True)
 class Marking:
-    """The questions of some assignments, to be marked; with ``names``, answers are shown with these."""
+    """The questions of some assignments, to be marked."""
 
     folder: Path
     secret: str
     work: Mapping[str, tuple[Sheet, Sequence[Submission]]]
-    names: Mapping[str, str] = field(default_factory=dict)
 
     def questions(self) -> list[dict[str, Any]]:
         """Every question: what it is called, how many answers it has, and how many are marked."""
@@ -76,20 +75,20 @@ class Marking:
             if part.role == "manual"
         ]
 
-    def question(self, assignment: str, part: str, *, grouped: bool = True) -> dict[str, Any]:
-        """One question with its rubric and all answers to it; equal ones in one entry, if `grouped`."""
+    def question(self, assignment: str, part: str) -> dict[str, Any]:
+        """One question with its rubric and all answers to it; equal ones in one entry."""
         asked = self._sheet(assignment).part(part)
         answers = self._answers(assignment, part)
         graded = self._records(assignment)
         groups: dict[Any, list[_Answer]] = {}
         for one in answers:
             alike = text_digest(one.text), one.score.points, one.score.comment, one.score.waiting
-            groups.setdefault(alike if grouped else one.key, []).append(one)
+            groups.setdefault(alike, []).append(one)
         return {
             "assignment": assignment,
             "part": part,
             "title": asked.title or part,
-            "max": asked.max,
+            "max": asked.points,
             "question": statement(asked.question),
             "rubric": statement(asked.rubric),
             "entries": [self._entry(group) for group in groups.values()],
@@ -111,7 +110,7 @@ class Marking:
         ValueError
             The points or the comment can't be saved.
         """
-        most = self._sheet(assignment).part(part).max
+        most = self._sheet(assignment).part(part).points
         a_number = isinstance(points, int | float) and not isinstance(points, bool) and math.isfinite(points)
         if points is not None and not (a_number and 0 <= points <= most):
             raise ValueError(f"points must be from 0 to {most:g}, got {points!r}")
@@ -182,9 +181,6 @@ class Marking:
             "displaced": not first.record.text(first.part).strip(),
             "corrected": score.reason,
             "disagree": [{"who": one.who, "points": one.points} for one in score.marks if score.conflict],
-            "names": [
-                self.names[who] for one in answers for who in one.submission.students if who in self.names
-            ],
         }
 
     def _key(self, assignment: str, student: str) -> str:

@@ -28,19 +28,12 @@ POLICY = (
 
 
 class MarkingServer(ThreadingHTTPServer):
-    """Serves the page on 127.0.0.1; `address` is where, with its token.
-
-    Parameters
-    ----------
-    marking : Marking
-    port : int
-        0 takes a free one.
-    """
+    """Serves the page on a free port of 127.0.0.1; `address` is where, with its token."""
 
     daemon_threads = True
 
-    def __init__(self, marking: Marking, port: int = 0) -> None:
-        super().__init__(("127.0.0.1", port), _Handler)
+    def __init__(self, marking: Marking) -> None:
+        super().__init__(("127.0.0.1", 0), _Handler)
         self.marking = marking
         self.token = secrets.token_urlsafe(24)
 
@@ -85,8 +78,7 @@ class _Handler(BaseHTTPRequestHandler):
             return {"questions": marking.questions()}
         if (method, path) == ("GET", "api/question"):
             query = {key: values[0] for key, values in parse_qs(urlsplit(self.path).query).items()}
-            grouped = query.get("grouped") != "0"
-            return marking.question(query.get("assignment", ""), query.get("part", ""), grouped=grouped)
+            return marking.question(query.get("assignment", ""), query.get("part", ""))
         if (method, path) == ("POST", "api/mark"):
             return marking.mark(**self._asked())
         raise ValueError("there is no such page")

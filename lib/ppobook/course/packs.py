@@ -17,23 +17,24 @@ import re
 import zipfile
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from ppobook.course import masters, own_checks, references, refusals, sets, trail, variants
 from ppobook.course.choosing import choose
 from ppobook.course.handing_in import front_cell, how_to_hand_in
 from ppobook.course.pack import Pack, PackPart, answers_of
-from ppobook.course.requirements import environment, install_cell, requirements
+from ppobook.course.requirements import install_cell, requirements
 from ppobook.course.sets import ExerciseSet
 from ppobook.course.settings import Assignment, Course
 from ppobook.course.variants import Variant
 from ppobook.run.files import atomic_write
 from ppobook.run.spellings import did_you_mean
 from ppobook.teaching.tags import Cell, Exercise, Notebook, part, tags
+from ppobook.teaching.workspace import find_source
 
-FORMAT = 2
 RELEASE = "release"
+EARLIER = "release/earlier"
 
 _LINK = re.compile(r"\[([^\]]+)\]\(\.\./[^)]*\)")
 _SENTENCE = re.compile(r"(?<=[.!?:])\s+(?=[A-Z*“\[(])")
@@ -46,40 +47,43 @@ _OTHER = re.compile(r"\{ref\}`[^`]*?(ex-[\w-]+)>?`")
 
 
 def released(course: Course, name: str) -> Pack | None:
-    """The pack of an assignment as it was handed out; None where it was not released.
-
-    Raises
-    ------
-    ValueError
-        The manifest is damaged.
-    """
+    """The pack of an assignment as it was handed out; None where it was not released."""
     path = course.folder / RELEASE / f"{name}.json"
     return _read(path) if path.exists() else None
 
 
+def handed_out(course: Course, name: str) -> Pack:
+    """The pack of an assignment as it was handed out.
+
+    Raises
+    ------
+    ValueError
+        There is no such assignment, or it was not released.
+    """
+    pack = released(course, course.assignment(name).name)
+    if pack is None:
+        raise ValueError(f"assignment {name} must be released first: ppobook course release {name}")
+    return pack
+
+
 def earlier(course: Course, name: str) -> list[Notebook]:
     """The notebooks of an assignment that were handed out before it was released anew."""
-    return [_read(path).notebook for path in sorted(_earlier(course).glob(f"{name}.*.json"))]
-
-
-def _earlier(course: Course) -> Path:
-    return course.folder / RELEASE / "earlier"
+    return [_read(path).notebook for path in sorted((course.folder / EARLIER).glob(f"{name}.*.json"))]
 
 
 def _read(path: Path) -> Pack:
     try:
         facts = json.loads(path.read_text(encoding="utf-8"))
-    except ValueError:
-        raise ValueError(f"{path} must be the manifest of a release, got a damaged file") from None
-    if not isinstance(facts, dict) or facts.pop("format", None) != FORMAT:
-        raise ValueError(f"{path} must be the manifest of a release by this version")
-    return Pack(**{**facts, "parts": tuple(PackPart(**one) for one in facts["parts"])})
+        parts = tuple(PackPart(**one) for one in facts["parts"])
+        return Pack(**{**facts, "parts": parts})
+    except (ValueError, KeyError, TypeError):
+        raise ValueError(f"{path} must be the manifest of a release by this version") from None
 
 
-def drawn(course: Course, pack: Pack, book: Path | None = None) -> dict[str, Variant]:
+def drawn(course: Course, pack: Pack) -> dict[str, Variant]:
     """The variants that were drawn for the parts of a pack, by part."""
     found: dict[str, Variant] = {}
-    for one in sets.open_all(pack.set, course.folder, book):
+    for one in sets.open_all(pack.set, course.folder):
         found |= _drawn(course, pack.assignment, one, [p.name for p in masters.parts(pack.notebook)])
     return found
 
@@ -91,12 +95,12 @@ def _drawn(course: Course, name: str, found: ExerciseSet, names: Collection[str]
     }
 
 
-def solved(course: Course, pack: Pack, book: Path | None = None) -> Notebook:
+def solved(course: Course, pack: Pack) -> Notebook:
     """Return a pack's notebook with model answers, and solutions in the variants that were handed out."""
-    forms = drawn(course, pack, book)
+    forms = drawn(course, pack)
     answers = {one.name: one.rubric for one in pack.manual}
     asked = {p.name for p in masters.parts(pack.notebook) if p.role == "solution"}
-    for found in sets.open_all(pack.set, course.folder, book):
+    for found in sets.open_all(pack.set, course.folder):
         for name, one in masters.solutions(found.notebook).items():
             if name in asked:
                 answers[name] = forms[name].solution(one.source) if name in forms else one.source
@@ -106,7 +110,7 @@ def solved(course: Course, pack: Pack, book: Path | None = None) -> Notebook:
 # --- making -------------------------------------------------------------------------------------------------
 
 
-def make(course: Course, assignment: Assignment, book: Path | None = None) -> Pack:
+def make(course: Course, assignment: Assignment) -> Pack:
     """The pack of an assignment.
 
     Raises
@@ -117,13 +121,13 @@ def make(course: Course, assignment: Assignment, book: Path | None = None) -> Pa
         student must not see.
     """
     try:
-        return _make(course, assignment, book)
+        return _make(course, assignment)
     except (ValueError, OSError) as error:
         raise ValueError(f"assignment {assignment.name}: {error}") from None
 
 
-def _make(course: Course, assignment: Assignment, book: Path | None) -> Pack:
-    found = sets.open_all(assignment.set, course.folder, book)
+def _make(course: Course, assignment: Assignment) -> Pack:
+    found = sets.open_all(assignment.set, course.folder)
     cells: list[Cell] = []
     partial: dict[str, Mapping[str, float]] = {}
     called: dict[str, str] = {}
@@ -161,7 +165,7 @@ def _make(course: Course, assignment: Assignment, book: Path | None) -> Pack:
         if used[cell["id"]] > 1:  # a given cell of two sets
             cell["id"] += f"-of-{used[cell['id']]}"
         _for_nbgrader(cell, worth)
-    refusals.refuse(json.dumps(notebook, ensure_ascii=False), course, found[0].book)
+    refusals.refuse(json.dumps(notebook, ensure_ascii=False), course, find_source())
     return Pack(assignment.name, notebook, parts, assignment.set, f"{assignment.name}.ipynb")
 
 
@@ -324,15 +328,14 @@ class Release:
     state: str
 
 
-def zipped(course: Course, pack: Pack, book: Path | None = None) -> bytes:
+def zipped(course: Course, pack: Pack) -> bytes:
     """The zip that students get; its times are fixed and nothing is compressed, so its bytes are the same."""
     assignment = course.assignment(pack.assignment)
-    book = sets.open_all(pack.set, course.folder, book)[0].book
+    book = find_source()
     files = {
         pack.file: _json(pack.notebook),
         "HOW_TO_HAND_IN.md": how_to_hand_in(course, assignment, pack.file, pack.points),
         "requirements.txt": requirements(course, book),
-        "environment.yml": environment(course, book),
     }
     content = io.BytesIO()
     with zipfile.ZipFile(content, "w", zipfile.ZIP_STORED) as archive:
@@ -344,30 +347,19 @@ def zipped(course: Course, pack: Pack, book: Path | None = None) -> bytes:
     return content.getvalue()
 
 
-def release(
-    course: Course, name: str, *, replace: bool = False, dry_run: bool = False, book: Path | None = None
-) -> Release:
+def release(course: Course, name: str, *, replace: bool = False) -> Release:
     """Write an assignment's zip and its manifest into the course's folder.
 
-    Parameters
-    ----------
-    course : Course
-    name : str
-        The assignment.
-    replace : bool
-        Release it anew where what was handed out differs; the manifest before is kept in `release/earlier`.
-    dry_run : bool
-        Write nothing.
-    book : path, optional
-        The book's folder.
+    With `replace` it is released anew where what was handed out differs; the manifest before is kept in
+    `release/earlier`.
 
     Raises
     ------
     ValueError
         The pack can't be made, or differs from what was handed out and `replace` was not given.
     """
-    pack = make(course, course.assignment(name), book)
-    content = zipped(course, pack, book)
+    pack = make(course, course.assignment(name))
+    content = zipped(course, pack)
     folder = course.folder / RELEASE
     path, manifest = folder / f"{name}.zip", folder / f"{name}.json"
     before = released(course, name)
@@ -378,17 +370,16 @@ def release(
             f"assignment {name}: it must be as it was released, for students may have it, and course.yml or "
             "the book has changed since; --replace releases it anew"
         )
-    if not dry_run:
-        folder.mkdir(parents=True, exist_ok=True)
-        if before is not None and not same:
-            _earlier(course).mkdir(exist_ok=True)
-            atomic_write(_earlier(course) / f"{name}.{before.digest[:12]}.json", manifest.read_text("utf-8"))
-        # The manifest last: what it says was handed out is there.
-        if not path.exists() or path.read_bytes() != content:
-            atomic_write(path, content)
-        if not same:
-            atomic_write(manifest, _json({"format": FORMAT, **pack.facts()}))
-            trail.note(course.folder, "release", assignment=name, pack=pack.digest)
+    folder.mkdir(parents=True, exist_ok=True)
+    if before is not None and not same:
+        earlier = course.folder / EARLIER
+        earlier.mkdir(exist_ok=True)
+        atomic_write(earlier / f"{name}.{before.digest[:12]}.json", manifest.read_text("utf-8"))
+    # The manifest last: what it says was handed out is there.
+    atomic_write(path, content)
+    if not same:
+        atomic_write(manifest, _json(asdict(pack)))
+        trail.note(course.folder, "release", assignment=name, pack=pack.digest)
     return Release(pack, path, state)
 
 
