@@ -1,6 +1,6 @@
 """Packs: what is in them, what is not, and that the same course gives the same bytes."""
 
-import ast
+import contextlib
 import dataclasses
 import io
 import json
@@ -9,7 +9,6 @@ import zipfile
 
 import nbformat
 import pytest
-from nbgrader.nbgraderformat import MetadataValidator
 from small_course import SECRET, write_course
 from tiny_book import MASTER, replace
 
@@ -52,7 +51,10 @@ def undefined(notebook):
 @pytest.mark.parametrize("name", SETS)
 def test_each_set_can_be_assigned_whole_and_exercise_by_exercise(name, tmp_path):
     whole = sets.open_set(name)
-    chosen = [()] + [(one.label,) for one in whole.exercises if not choosing.choose(whole, [one]).missing]
+    chosen = [()]
+    for one in whole.exercises:
+        with contextlib.suppress(ValueError):  # it needs another
+            chosen += [(one.label,)] * bool(choosing.choose(whole, [one]))
     assert len(chosen) > len(whole.exercises) / 4
     for labels in chosen:
         pack = make(assigned(tmp_path, name, labels))
@@ -137,7 +139,7 @@ def test_the_front_says_points_date_policy_and_ai_use(tmp_path):
     front = sources(pack)[0]
     assert "# week-02" in front
     assert "chapter 3 of the book" in front
-    assert "**13 points** in total, due **Monday, 8 March 2027, 23:59 (Europe/Berlin)**" in front
+    assert "**13 points** in total, due **2027-03-08 23:59 (Europe/Berlin)**" in front
     assert "Up to 15 minutes after the due time nothing is lost. For each day begun, 10 per cent" in front
     assert "| The clipped loss | Build | 15 | 4 |" in front
     assert "Say what you asked" in front
@@ -289,7 +291,7 @@ def test_a_secret_or_a_path_is_refused(tmp_path, leak):
 # --- the zip ------------------------------------------------------------------------------------------------
 
 
-def test_the_same_course_gives_the_same_bytes_and_nbgrader_reads_them(tmp_path):
+def test_the_same_course_gives_the_same_bytes(tmp_path):
     course = write_course(tmp_path)
     first = packs.release(course, "week-02")
     content = first.path.read_bytes()
@@ -316,17 +318,12 @@ def test_the_same_course_gives_the_same_bytes_and_nbgrader_reads_them(tmp_path):
     assert "Say what you asked" in how
 
     nbformat.validate(notebook)
-    read = nbformat.from_dict(notebook)
-    MetadataValidator().validate_nb(read)
-    ids = [cell["metadata"]["nbgrader"]["grade_id"] for cell in notebook["cells"]]
-    assert len(set(ids)) == len(ids)
     for cell in notebook["cells"]:
-        p, facts = part(cell), cell["metadata"]["nbgrader"]
-        assert facts["grade"] == (p is not None and p.points is not None)
-        assert facts.get("points") == (p.points if p else None)
-        assert facts["locked"] != facts["solution"]
-        if cell["cell_type"] == "code":
-            ast.parse(cell["source"])
+        p = part(cell)
+        assert cell["metadata"]["deletable"] is False
+        locked = cell["metadata"].get("editable") is False
+        assert locked == (cell["cell_type"] == "markdown" and p is None)
+    assert [p.points for p in masters.parts(notebook) if p.points] == [one.points for one in first.pack.parts]
 
 
 def test_what_was_handed_out_changes_only_when_asked(tmp_path):

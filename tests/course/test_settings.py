@@ -26,7 +26,6 @@ extensions:
 groups: {{week-03: [[ada, bob], [no, 007]]}}
 ai_use: Say what you asked.
 grading: {{seconds: 30}}
-partial: {{so far: 0.5}}
 """
 
 

@@ -25,6 +25,7 @@ from ppobook.course.records import Submission
 from ppobook.course.roster import SUBMITTED
 from ppobook.course.settings import Assignment, Course
 from ppobook.run.files import atomic_write, write_synced
+from ppobook.teaching.tags import part
 
 RECEIPT = "receipt.json"
 UNKNOWN = "_unknown"
@@ -126,7 +127,7 @@ def _asked(course: Course, name: str) -> Asked:
     for other in course.assignments:
         handout = packs.released(course, other.name)
         cells = handout.notebook["cells"] if handout else []
-        ids[other.name] = frozenset(one["id"] for one in cells if one["metadata"]["nbgrader"]["solution"])
+        ids[other.name] = frozenset(one["id"] for one in cells if (p := part(one)) and p.role != "test")
         if other.name == name:
             blank = frozenset(one["source"].strip() for one in cells)
     return Asked(name, ids, blank)

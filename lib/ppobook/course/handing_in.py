@@ -2,39 +2,27 @@
 
 from __future__ import annotations
 
-from datetime import datetime, timedelta
+from datetime import datetime
 
 from ppobook.course.settings import Assignment, Course, Late
 from ppobook.teaching.tags import Cell, Exercise
-
-# Not by strftime, whose names depend on the machine's language.
-_DAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
-_MONTHS = ("January", "February", "March", "April", "May", "June", "July", "August", "September", "October",
-           "November", "December")  # fmt: skip
+from ppobook.validation import counted
 
 
 def date_in_words(moment: datetime) -> str:
-    """Monday, 1 March 2027, 23:59 (Europe/Berlin)."""
-    day = f"{_DAYS[moment.weekday()]}, {moment.day} {_MONTHS[moment.month - 1]} {moment.year}"
-    return f"{day}, {moment:%H:%M} ({moment.tzinfo})"
+    """2027-03-01 23:59 (Europe/Berlin)."""
+    return f"{moment:%Y-%m-%d %H:%M} ({moment.tzinfo})"
 
 
 def late_in_words(late: Late) -> str:
     """The late policy, in one or two sentences."""
-    grace = f"Up to {_span(late.grace)} after the due time nothing is lost. " if late.grace else ""
+    minutes = int(late.grace.total_seconds()) // 60
+    grace = f"Up to {counted(minutes, 'minute')} after the due time nothing is lost. " if minutes else ""
     if not late.days:
         return f"{grace}What comes later does not count."
-    days = f"{late.days} day{'s' if late.days > 1 else ''}"
+    days = counted(late.days, "day")
     lost = f"{late.per_day:g} per cent of the points are lost" if late.per_day else "nothing is lost"
     return f"{grace}For each day begun, {lost}; after {days} nothing counts."
-
-
-def _span(span: timedelta) -> str:
-    minutes = int(span.total_seconds()) // 60
-    for size, name in ((1440, "day"), (60, "hour")):
-        if minutes % size == 0:
-            return f"{minutes // size} {name}{'s' if minutes // size > 1 else ''}"
-    return f"{minutes} minute{'s' if minutes > 1 else ''}"
 
 
 def in_points(points: float) -> str:
@@ -70,8 +58,7 @@ def front_cell(
 def how_to_hand_in(course: Course, assignment: Assignment, file: str, points: float) -> str:
     """The page on how to hand in, Markdown."""
     install = (
-        "`pip install -r requirements.txt`, or `conda env create -f environment.yml` and "
-        "`conda activate course`; then `jupyter lab`."
+        "`pip install -r requirements.txt`; then `jupyter lab`."
         if course.book
         else "Use the environment that your course gives you, which has the book's library, `ppobook`; then "
         "`jupyter lab`."

@@ -3,9 +3,8 @@
 A pack is made from the masters, as the reader's notebook of the book is: no solution, nothing hidden, no
 outputs. It holds each set's introduction, the chosen exercises and the given cells that these use. References
 say in words where in the book something stands, because the site's pages of the exercises have the solutions.
-Each cell carries nbgrader's metadata, so that nbgrader's own tools can read a pack. What is private (rubrics,
-expressions) is in the manifest, `release/ASSIGNMENT.json`, beside the zip. The same course gives the same
-bytes.
+What is private (rubrics, expressions) is in the manifest, `release/ASSIGNMENT.json`, beside the zip. The same
+course gives the same bytes.
 """
 
 from __future__ import annotations
@@ -135,7 +134,9 @@ def _make(course: Course, assignment: Assignment) -> Pack:
     with ExitStack() as stack:
         for one, chosen in zip(found, sets.chosen(found, assignment.exercises), strict=True):
             own_checks.refuse(one)
-            master = _chosen(one, chosen)
+            cells_of = one.notebook["cells"]
+            kept = [copy.deepcopy(cells_of[i]) for i in choose(one, chosen)]
+            master = {**one.notebook, "cells": kept}
             reader, answers = _of_set(course, assignment, one, master, chosen)
             partial |= {p.name: p.partial for p in masters.parts(master) if p.role == "test"}
             for p in masters.parts({"cells": reader}):
@@ -164,22 +165,9 @@ def _make(course: Course, assignment: Assignment) -> Pack:
         used[cell["id"]] = used.get(cell["id"], 0) + 1
         if used[cell["id"]] > 1:  # a given cell of two sets
             cell["id"] += f"-of-{used[cell['id']]}"
-        _for_nbgrader(cell, worth)
+        _mark(cell, worth)
     refusals.refuse(json.dumps(notebook, ensure_ascii=False), course, find_source())
     return Pack(assignment.name, notebook, parts, assignment.set, f"{assignment.name}.ipynb")
-
-
-def _chosen(found: ExerciseSet, chosen: Sequence[Exercise]) -> Notebook:
-    """A set's master with the cells of the chosen exercises, and those that they need."""
-    choice = choose(found, chosen)
-    if choice.missing:
-        label, name, other = choice.missing[0]
-        raise ValueError(
-            f"exercises must hold {other!r} as well, for {label or 'the introduction'!r} uses {name}, which "
-            "is written there"
-        )
-    cells = found.notebook["cells"]
-    return {**found.notebook, "cells": [copy.deepcopy(cells[i]) for i in choice.cells]}
 
 
 def _of_set(
@@ -291,28 +279,15 @@ def _as_text(cells: list[Cell], answers: list[Cell], found: ExerciseSet) -> None
             cell["source"] = _LINK.sub(r"\1", cell["source"])
 
 
-def _for_nbgrader(cell: Cell, worth: Mapping[str, float]) -> None:
-    """nbgrader's metadata: what a student fills in, what is graded, and what is locked."""
-    p = part(cell)
-    role = p.role if p else ""
-    facts = {
-        "schema_version": 3,
-        "grade_id": cell["id"],
-        "grade": role in ("test", "manual"),
-        "solution": role in ("solution", "manual"),
-        "locked": role not in ("solution", "manual"),
-        "task": False,
-    }
-    kept = {key: cell["metadata"][key] for key in ("jupyter",) if key in cell["metadata"]}
-    looks = [tag for tag in tags(cell) if not tag.startswith("test:")]
+def _mark(cell: Cell, worth: Mapping[str, float]) -> None:
+    """Say in a cell's metadata which part it is and what it is worth, and keep Jupyter from deleting it."""
+    p, kept = part(cell), tags(cell)
     if p is not None and p.points is not None:
-        facts["points"] = worth[p.name]
-        looks = [
-            f"{role}:{p.name}:{worth[p.name]:g}",
-            *(tag for tag in looks if not tag.startswith("manual:")),
-        ]
-    cell["metadata"] = {**kept, **({"tags": looks} if looks else {}), "deletable": False, "nbgrader": facts}
-    if cell["cell_type"] == "markdown" and role != "manual":
+        points = f"{p.role}:{p.name}:{worth[p.name]:g}"
+        kept = [points, *(tag for tag in kept if tag.split(":")[0] not in ("test", "manual"))]
+    facts = {key: cell["metadata"][key] for key in ("jupyter",) if key in cell["metadata"]}
+    cell["metadata"] = {**facts, **({"tags": kept} if kept else {}), "deletable": False}
+    if cell["cell_type"] == "markdown" and p is None:
         cell["metadata"]["editable"] = False
 
 

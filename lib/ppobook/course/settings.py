@@ -106,7 +106,6 @@ def _limits(value: Any) -> Any:
 
 Day = Annotated[date, BeforeValidator(lambda value: day(value) if isinstance(value, str) else value)]
 Share = Annotated[float, Field(ge=0, le=1)]
-Verdict = Annotated[str, _form("so far|property|mistake", "so far, property or mistake")]
 Student = Annotated[str, AfterValidator(_student)]
 Moment = Annotated[datetime, BeforeValidator(_moment)]
 Label = Annotated[str, AfterValidator(lambda label: label.removeprefix("ex-"))]
@@ -117,7 +116,6 @@ Address = Annotated[
         "the address of the book's repository, https://HOST/OWNER/NAME, perhaps with @TAG",
     ),
 ]
-Site = Annotated[str, _form(r"(https?://[\w.-]+(:\d+)?(/[\w./~-]*)?)?", "such as https://HOST/NAME/")]
 
 
 @dataclass(frozen=True, config=_STRICT)
@@ -189,9 +187,8 @@ class Course:
     groups: Mapping[str, tuple[tuple[Student, ...], ...]] = field(default_factory=dict)
     ai_use: str = ""
     grading: Annotated[Limits, BeforeValidator(_limits)] = field(default_factory=Limits)
-    partial: Mapping[Verdict, Share] = field(default_factory=dict)
     book: Address = ""
-    site: Site = ""
+    site: str = ""
 
     def __post_init__(self) -> None:
         names = [one.name for one in self.assignments]
