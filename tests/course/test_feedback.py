@@ -14,7 +14,7 @@ from typing import Any
 from zoneinfo import ZoneInfo
 
 import pytest
-from made_up_class import DUE, MISTAKE, SHEET, grade_one
+from made_up_class import DUE, SHEET, grade_one
 
 from ppobook.course import feedback, returning
 from ppobook.course.feedback import Page, Setting
@@ -243,13 +243,6 @@ def test_markdown_and_formulas_are_rendered_and_links_are_text():
     assert "<code>\\left(</code>" in rendered("What is $\\left($ for?")
     assert "<mi>γ</mi>" in rendered("A discount {math}`\\gamma`.")
     assert len(rendered("x" * 100_000)) < 21_000
-
-
-def test_a_checks_message_is_read_back():
-    found = feedback.paragraphs(MISTAKE)
-    assert [head for head, _ in found] == ["Seen", "Think", "Read"]
-    assert found[0][1].endswith("ratio could also be raised by making the old policy less sure.")
-    assert found[2][1].endswith("(sec-short-ppo).")
 
 
 # --- giving it back -----------------------------------------------------------------------------------------

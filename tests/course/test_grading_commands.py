@@ -8,8 +8,6 @@ import io
 import itertools
 import json
 import re
-import threading
-import urllib.request
 import zipfile
 from collections.abc import Callable
 from html import escape
@@ -20,7 +18,7 @@ from filled_in import Answers, put
 from small_course import write_course
 
 from ppobook.cli import main
-from ppobook.course import checking, marking_server, sandbox, settings, trail, work
+from ppobook.course import checking, sandbox, settings, trail, work
 from ppobook.course import run as grading_run
 from ppobook.course.grading import part_seeds
 from ppobook.course.records import read_record
@@ -220,23 +218,6 @@ def test_a_correction_has_a_reason_and_survives_a_regrade(graded, run, monkeypat
     assert "a part of week-02 must be given" in run("correct", "week-02", "--full", *reason, code=2)
     nobody = ("correct", "week-02", "clipped-loss", "--student", "bib", "--full", *reason)
     assert "the student must be in roster.csv, got 'bib'" in run(*nobody, code=2)
-
-
-def test_the_page_for_marking(graded, run, monkeypatch):
-    seen = {}
-
-    def serve(server: marking_server.MarkingServer) -> None:
-        thread = threading.Thread(target=server.handle_request)
-        thread.start()
-        seen["questions"] = json.load(urllib.request.urlopen(f"{server.address}api/questions"))["questions"]
-        thread.join()
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(marking_server.MarkingServer, "serve_forever", serve)
-    said = run("mark", "week-02", "--no-browser")
-    assert re.match(r"http://127\.0\.0\.1:\d+/\S{32}/\n", said)
-    assert "pessimism" in {question["part"] for question in seen["questions"]}
-    assert {question["answers"] for question in seen["questions"]} == {2}
 
 
 def test_what_can_not_be_done_is_said_in_a_sentence(run):

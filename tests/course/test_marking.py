@@ -68,13 +68,6 @@ def test_equal_answers_and_groups_get_the_same_points(marking):
     assert [q["marked"] for q in marking.questions()] == [2]
 
 
-def test_points_can_be_taken_back(marking):
-    now = marking.mark("week-03", PART, answer(marking, "min")["seen"], 3, "")
-    now = marking.mark("week-03", PART, now["seen"], None, "Later.")
-    assert (now["points"], now["marked"], now["comment"]) == (None, False, "Later.")
-    assert scores(marking)["ada"].waiting
-
-
 def test_of_two_tabs_the_later_one_overwrites_nothing_unseen(marking):
     seen = answer(marking, "min")["seen"]
     marking.mark("week-03", PART, seen, 3, "Good.")

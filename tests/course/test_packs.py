@@ -122,6 +122,8 @@ def test_a_sheet_mixes_the_books_exercises_with_the_courses_own(tmp_path):
     assert "The exercises come from chapter 3 of the book." in text
     assert "double: this exercise is checked when you hand it in." in text
     assert pack.part("double").expression == "double"
+    assert ":::{exercise} Why" in pack.part("why").question
+    assert pack.part("why").rubric == "The model answer: addition."
     with pytest.raises(ValueError, match="exercises must hold one of 90_doubling"):
         make(assigned(tmp_path, both, ["clip-table-up"]))
     with pytest.raises(ValueError, match="must be of 03_the_clipped_surrogate and 90_doubling, which has"):
@@ -160,23 +162,6 @@ def test_the_first_code_cell_installs_the_library_or_names_it(tmp_path):
     book = sets.open_set(SETS[0]).book
     assert requirements(course, book).endswith("\nppobook[lab] @ git+https://git.example/me/book@v1\n")
     assert re.search(r"^torch==\d", requirements(course, book), re.M)
-
-
-def test_parts_for_the_grader(tmp_path):
-    course = write_course(tmp_path)
-    pack = packs.make(course, course.assignments[1])
-    tested, manual = pack.part("clipped-loss"), pack.part("pessimism")
-    assert (tested.points, tested.expression, tested.role) == (4, "clipped_loss", "test")
-    assert manual.role == "manual"
-    assert manual.rubric
-    assert ":::{exercise}" in manual.question
-    assert "{ref}" not in manual.rubric + manual.question
-    assert ([one.name for one in pack.tested], [one.name for one in pack.manual]) == (
-        ["clipped-loss", "hunt-stale"],
-        ["pessimism"],
-    )
-    with pytest.raises(ValueError, match="Did you mean 'hunt-stale'"):
-        pack.part("hunt-stal")
 
 
 def test_the_share_of_the_points_for_a_mistake_is_read_from_the_master_and_no_student_sees_it(tmp_path):

@@ -32,6 +32,7 @@ def course(tmp_path):
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(f"of {who}")
         trail.note(made.folder, "mark", assignment=WEEK, student=who, part="why", comment='good,\u2028"ada"?')
+    (made.folder / "students.csv").write_text("student_id,name\nada,Ada\nbob,ada\n")
     for file in ("feedback/all.zip", "grades/plain.csv"):
         (made.folder / file).parent.mkdir(exist_ok=True)
         (made.folder / file).write_text("of ada and bob")
@@ -50,6 +51,7 @@ def test_all_of_one_student_is_exported_and_erased_and_nothing_of_the_others(cou
     assert {f"graded/{WEEK}/ada.json", f"feedback/ada/{WEEK}.html"} <= set(held)
     assert "Lovelace" in held["roster.csv"]
     assert "student: ada" in held["course.yml"]
+    assert held["students.csv"] == "ada,Ada\n"
     assert not any("Müller" in text or "of bob" in text or course.secret in text for text in held.values())
     assert main(["course", "erase", "ada", "--dry-run", *words]) == 0
     assert {path: path.read_bytes() for path in course.folder.rglob("*") if path.is_file()} == before

@@ -69,7 +69,7 @@ def extend(course: Course, student: str, assignment: str, until: datetime, reaso
     path = course.folder / FILE
     # The same list with this line first, and without an earlier line of the command for the same two.
     text = path.read_text(encoding="utf-8-sig")
-    lines = [one for one in text.splitlines() if not one.lstrip().startswith(f"- {begin}")]
+    lines = [one for one in text.rstrip("\n").split("\n") if not one.lstrip().startswith(f"- {begin}")]
     at = next((i for i, one in enumerate(lines) if one.startswith("extensions:")), len(lines))
     lines += ["extensions:"] * (at == len(lines))
     listed = re.match(r"( *)-", lines[at + 1]) if at + 1 < len(lines) else None

@@ -1,8 +1,8 @@
 """Everything that a course keeps about one student: written into one zip, or erased.
 
-A file is a student's if it, or a folder that it lies in, is called by their id. Of the roster, logs and
-course.yml the lines that name them are theirs. Tables of grades and zips of feedback have everybody's, and
-can be made anew from the rest: they are left out of the zip, and erased.
+A file is a student's if it, or a folder that it lies in, is called by their id. Of lists, logs and course.yml
+the lines that name them are theirs. Tables of grades and zips of feedback have everybody's, and can be made
+anew from the rest: they are left out of the zip, and erased.
 """
 
 from __future__ import annotations
@@ -43,22 +43,21 @@ def find(course: Course, student: str) -> Data:
     same = {one["sha256"] for one in kept.values() if one["student"] == student}
     # What was given to them by hand lies below `_unknown` as well.
     by_hand = [path for path, one in kept.items() if one["student"] is None and one["sha256"] in same]
-    # As a log and course.yml name a student, and the roster.
-    named = re.compile(rf'"student": "{re.escape(student)}"')
-    word = re.compile(rf"[^#]*(?<![\w.@+-]){re.escape(student)}(?![\w.@+-])")
-    first = re.compile(rf"{re.escape(student)},")
+    # As lists, logs and course.yml name a student.
+    own_lines = {
+        ".csv": re.compile(rf'"?{re.escape(student)}"?[,;\t\r\n]'),
+        ".jsonl": re.compile(rf'.*"student": "{re.escape(student)}"'),
+        ".yml": re.compile(rf"[^#]*(?<![\w.@+-]){re.escape(student)}(?![\w.@+-])"),
+    }
     for path in sorted(folder.rglob("*")):
         parts = path.relative_to(folder).parts
         if not path.is_file() or path.is_symlink() or parts[0] in _APART:
             continue
         if student in (*parts[:-1], path.stem) or path.parent in by_hand:
             files.append(path)
-            continue
-        find_in = {"course.yml": word.match, "roster.csv": first.match}.get(path.name)
-        find_in = named.search if path.suffix == ".jsonl" else find_in
-        if find_in is not None:
-            lines = re.findall(r"[^\n]*\n|[^\n]+", path.read_text(encoding="utf-8", errors="surrogateescape"))
-            own = [line for line in lines if find_in(line)]
+        elif pattern := own_lines.get(path.suffix):
+            lines = re.findall(r"[^\n]*\n|[^\n]+", path.read_bytes().decode("utf-8", "surrogateescape"))
+            own = [line for line in lines if pattern.match(line)]
             if own:
                 divided[path] = "".join(line for line in lines if line not in own), "".join(own)
     if not files and not divided:
