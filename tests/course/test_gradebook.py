@@ -57,7 +57,6 @@ def test_a_mark_is_of_one_text_and_can_be_taken_back(tmp_path, handed):
     assert score(tmp_path, handed).waiting == (WHY,)
     mark(tmp_path, 2, student="bob")  # of a text that Bob has not handed in
     assert score(tmp_path, handed, "bob").waiting == (WHY,)
-    assert Decisions(tmp_path, "week-03").earlier("bob", WHY) == 2
 
 
 def test_points_keep_their_share_where_the_part_is_worth_less(tmp_path, handed):

@@ -138,10 +138,10 @@ def test_a_dropped_exercise_and_one_of_the_earlier_pack_give_no_note(tmp_path):
     course = write_course(tmp_path)
     own = tmp_path / "exercises" / "90_doubling.md"
     replace(own, ":::{exercise} Why", '```{code-cell} ipython3\nexec("y = 1")\n```\n\n:::{exercise} Why')
-    before = packs.release(course, "week-01").pack
+    before = packs.release(course, "week-01")[0]
     handed_in = json.dumps(masters.fill(before.notebook, {"double": OWN})).encode()
     replace(own, '```{code-cell} ipython3\nexec("y = 1")\n```\n\n', "")
-    now = packs.release(course, "week-01", replace=True).pack
+    now = packs.release(course, "week-01", replace=True)[0]
     assert looks(now, handed_in, {}) != []  # without what was handed out before
     assert looks(now, handed_in, {}, [now.notebook, *packs.earlier(course, "week-01")]) == []
 

@@ -105,7 +105,7 @@ def test_a_new_chapter_is_assigned_and_released(tmp_path: Path, book: Path) -> N
     course = settings.load(folder)
     (assignment,) = [one for one in course.assignments if one.set == "11_made_up"]
     assert assignment.exercises == ("once-more",)
-    handout = packs.release(course, assignment.name).pack
+    handout = packs.release(course, assignment.name)[0]
     assert "chapter 11 of the book" in handout.notebook["cells"][0]["source"]
     public = masters.solutions(book / "exercises" / "masters" / "11_made_up.md")["reward-to-go"].source
     assert "In this course, credit each step" in json.dumps(handout.notebook)

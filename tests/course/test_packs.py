@@ -14,8 +14,8 @@ from tiny_book import MASTER, replace
 
 from ppobook.cli import main
 from ppobook.course import choosing, masters, packs, refusals, sets, settings
+from ppobook.course.handing_in import requirements
 from ppobook.course.refusals import LeakError
-from ppobook.course.requirements import requirements
 from ppobook.teaching.tags import part
 
 SETS = list(sets.names())
@@ -110,7 +110,7 @@ def test_an_exercise_that_needs_anothers_answer_is_refused_without_it(tmp_path):
 def test_a_sheet_mixes_the_books_exercises_with_the_courses_own(tmp_path):
     both = "03_the_clipped_surrogate, 90_doubling"
     course = assigned(tmp_path, both, ["clip-table-up", "double", "why"], ", points: {double: 5}")
-    pack = packs.release(course, "week-01").pack
+    pack = packs.release(course, "week-01")[0]
     assert [(one.name, one.points) for one in pack.parts] == [
         ("clip-table-up", 2),
         ("double", 5),
@@ -169,7 +169,7 @@ def test_the_share_of_the_points_for_a_mistake_is_read_from_the_master_and_no_st
     own = tmp_path / "exercises" / "90_doubling.md"
     tag = ':tags: ["test:double:2", nbval-check-output]'
     replace(own, tag, f"{tag}\n:partial: {{squared: 0.5}}")
-    pack = packs.release(course, "week-01").pack
+    pack = packs.release(course, "week-01")[0]
     assert packs.released(course, "week-01").part("double").partial == {"squared": 0.5}
     assert "squared" not in json.dumps(pack.notebook)
     replace(own, "squared: 0.5", "squared: 2")
@@ -205,7 +205,7 @@ def test_a_reference_from_the_courses_own_set_into_the_book(tmp_path):
 
 def test_the_solutions_are_those_of_the_variant_that_was_handed_out(tmp_path, capsys):
     course = assigned(tmp_path, "03_the_clipped_surrogate", ["clip-table-up", "hunt-minmax"])
-    pack = packs.release(course, "week-01").pack
+    pack = packs.release(course, "week-01")[0]
     assert main(["course", "solutions", "week-01", "--course", str(tmp_path)]) == 0
     assert "Submissions still count" in capsys.readouterr().out
     path = tmp_path / "release" / "week-01-solutions.ipynb"
@@ -278,15 +278,17 @@ def test_a_secret_or_a_path_is_refused(tmp_path, leak):
 
 def test_the_same_course_gives_the_same_bytes(tmp_path):
     course = write_course(tmp_path)
-    first = packs.release(course, "week-02")
-    content = first.path.read_bytes()
-    assert first.state == "new"
-    assert packs.release(course, "week-02").state == "unchanged"
-    first.path.unlink()
-    assert packs.release(course, "week-02").path.read_bytes() == content
+    first, state = packs.release(course, "week-02")
+    path = tmp_path / "release" / "week-02.zip"
+    content = path.read_bytes()
+    assert state == "new"
+    assert packs.release(course, "week-02")[1] == "unchanged"
+    path.unlink()
+    packs.release(course, "week-02")
+    assert path.read_bytes() == content
     again = write_course(tmp_path / "elsewhere")
     assert packs.zipped(again, packs.make(again, again.assignments[1])) == content
-    assert packs.released(course, "week-02") == first.pack
+    assert packs.released(course, "week-02") == first
     assert packs.released(course, "week-01") is None
 
     with zipfile.ZipFile(io.BytesIO(content)) as archive:
@@ -308,17 +310,17 @@ def test_the_same_course_gives_the_same_bytes(tmp_path):
         assert cell["metadata"]["deletable"] is False
         locked = cell["metadata"].get("editable") is False
         assert locked == (cell["cell_type"] == "markdown" and p is None)
-    assert [p.points for p in masters.parts(notebook) if p.points] == [one.points for one in first.pack.parts]
+    assert [p.points for p in masters.parts(notebook) if p.points] == [one.points for one in first.parts]
 
 
 def test_what_was_handed_out_changes_only_when_asked(tmp_path):
     course = write_course(tmp_path)
-    assert packs.release(course, "week-01").state == "new"
+    assert packs.release(course, "week-01")[1] == "new"
     replace(tmp_path / "exercises" / "90_doubling.md", "Double it.", "Double it twice.")
     with pytest.raises(ValueError, match="--replace releases it anew"):
         packs.release(course, "week-01")
-    assert packs.release(course, "week-01", replace=True).state == "changed"
-    assert packs.release(course, "week-01").state == "unchanged"
+    assert packs.release(course, "week-01", replace=True)[1] == "changed"
+    assert packs.release(course, "week-01")[1] == "unchanged"
     (tmp_path / "release" / "week-01.json").write_text("{")
     with pytest.raises(ValueError, match=r"week-01.json must be the manifest"):
         packs.released(course, "week-01")

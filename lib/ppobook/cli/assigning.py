@@ -69,13 +69,13 @@ def release(name: Name, /, *, replace: bool = False, course: Folder = ".") -> No
     from ppobook.course import packs, settings
 
     opened = settings.load(course)
-    made = packs.release(opened, name, replace=replace)
-    for part in made.pack.parts:
+    pack, made = packs.release(opened, name, replace=replace)
+    for part in pack.parts:
         how = "checked" if part.role == "test" else "read by a person"
         print(f"  {part.name}: {part.points:g} points, {how}")
-    state = {"new": "", "unchanged": ", as it was released", "changed": ", released anew"}[made.state]
-    print(f"{made.path}: {made.pack.points:g} points in {len(made.pack.parts)} parts{state}")
-    if made.state == "changed" and any((opened.folder / "graded" / name).glob("*.json")):
+    state = {"new": "", "unchanged": ", as it was released", "changed": ", released again"}[made]
+    print(f"{packs.RELEASE}/{name}.zip: {pack.points:g} points in {len(pack.parts)} parts{state}")
+    if made == "changed" and any((opened.folder / "graded" / name).glob("*.json")):
         print(f"What was graded counts again after: ppobook course grade {name}")
 
 

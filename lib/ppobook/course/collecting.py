@@ -30,22 +30,26 @@ from ppobook.teaching.tags import part
 RECEIPT = "receipt.json"
 UNKNOWN = "_unknown"
 _STAMP = "%Y-%m-%dT%H-%M-%SZ"
-_LATE = "late, time unknown"
 
 
 @dataclass(frozen=True)
 class Kept:
-    """A submission that is kept. ``path`` is its notebook's, None where it has none.
+    """A submission that is kept in a folder, with its receipt."""
 
-    ``time`` is None where the platform does not say it; ``late`` is what the platform says.
-    """
-
-    student: str
     folder: Path
-    path: Path | None
-    time: datetime | None
-    late: bool
     receipt: Mapping[str, Any]
+
+    @property
+    def path(self) -> Path | None:
+        """The notebook's; None where it has none."""
+        name = self.receipt["notebook"]
+        return self.folder / name if name else None
+
+    @property
+    def time(self) -> datetime | None:
+        """When it came; None where the platform does not say it."""
+        time = self.receipt["time"]
+        return datetime.fromisoformat(time) if time else None
 
     @property
     def collected(self) -> datetime:
@@ -75,13 +79,10 @@ def collect(
     student: str | None = None,
     times: Mapping[str, datetime] | None = None,
 ) -> Collected:
-    """Keep every submission of a source.
+    """Keep every submission of a source for an assignment of this name.
 
     Parameters
     ----------
-    course : Course
-    name : str
-        The assignment.
     source : path
         A folder of zips, notebooks, folders or clones; the zip of Moodle or Canvas; or one student's file.
     student : str, optional
@@ -111,7 +112,7 @@ def collect(
         if student is not None and source.resolve().is_relative_to((course.folder / SUBMITTED).resolve()):
             # Beside any other file a receipt says nothing.
             receipt = _receipt(source.parent / RECEIPT)
-            made.time, made.late = receipt.time, receipt.late
+            made.time, made.late = receipt.time, receipt.receipt["late"]
         store.keep(made)
     result.said += [f"! {note}" for note in notes]
     have = {path.name for path in base.glob("*") if path.is_dir()}
@@ -222,7 +223,7 @@ class _Store:
     def lateness(self, student: str, made: HandedIn) -> str:
         """When it came and how late that is, for a reader."""
         if made.time is None:
-            return _LATE if made.late else "in time"
+            return "late, time unknown" if made.late else "in time"
         due = lateness.deadline(self.course, self.assignment, student)
         days = lateness.lateness(made.time, due, self.course.late).days
         shown = f"{made.time.astimezone(self.course.timezone):%Y-%m-%d %H:%M}"
@@ -259,13 +260,7 @@ def _before(made: HandedIn, digest: str, kept: list[Kept]) -> Kept | None:
 
 
 def _receipt(path: Path) -> Kept:
-    try:
-        receipt = json.loads(path.read_text(encoding="utf-8"))
-        notebook = path.parent / receipt["notebook"] if receipt["notebook"] else None
-        time = datetime.fromisoformat(receipt["time"]) if receipt["time"] else None
-        return Kept(receipt["student"] or "", path.parent, notebook, time, receipt["late"], receipt)
-    except (OSError, ValueError, KeyError, TypeError):
-        raise ValueError(f"{path} must be a receipt, got a damaged file") from None
+    return Kept(path.parent, json.loads(path.read_text(encoding="utf-8")))
 
 
 def _kept(parent: Path) -> list[Kept]:
@@ -316,11 +311,14 @@ def _judged(
     """
     assert one.path is not None
     known = lateness.Lateness(0, 1.0) if one.time is None else lateness.lateness(one.time, due, course.late)
-    unknown = one.late and one.time is None
+    late = one.receipt["late"]
+    unknown = late and one.time is None
     # Beyond the policy nothing counts, however late; then the last is as good as any.
     rank = 0.5 if unknown else min(known.days, course.late.days + 1)
-    at = one.time or (one.collected if one.late else min(one.collected, due))
-    made = Submission(students, one.student, one.path, one.time, known.days, known.share, unknown, due)
+    at = one.time or (one.collected if late else min(one.collected, due))
+    made = Submission(
+        students, one.receipt["student"], one.path, one.time, known.days, known.share, unknown, due
+    )
     return (-rank, at), made
 
 

@@ -96,11 +96,6 @@ class Decisions:
         replaced = {other for one in made for other in one.replaces}
         return [one for one in made if one.id not in replaced and one.text == text_digest(text)]
 
-    def earlier(self, student: str, part: str) -> float | None:
-        """The points that the student's text had last, perhaps an earlier text."""
-        given = [one.points for one in self.all_marks.get((student, part), []) if one.points is not None]
-        return given[-1] if given else None
-
 
 @dataclass(frozen=True)
 class PartScore:

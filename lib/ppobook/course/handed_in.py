@@ -35,25 +35,11 @@ _TOTAL = 4 * LARGEST
 
 @dataclass
 class HandedIn:
-    """One submission of a source.
+    """One submission of a source, where it is called ``label``; ``kind`` is moodle, canvas, git or file.
 
-    Attributes
-    ----------
-    label, kind : str
-        What it is called there, and "moodle", "canvas", "git" or "file".
-    student : str or None
-        None where nobody of the roster could be found, or several.
-    files : list of File
-        Not yet read.
-    time : datetime or None
-        None where the source does not know it.
-    late : bool
-        Whether the platform says that it is late.
-    notebooks : list of (str, bytes, datetime or None)
-        The name, the content and the time of each.
-    original : (str, bytes) or None
-        What came, where that was a zip or no notebook at all.
-    notes : list of str
+    ``student`` is None where nobody of the roster could be found, or several; ``time`` where the source does
+    not know it. ``late`` is what the platform says. ``notebooks`` have a name, their content and a time;
+    ``original`` is what came, where that was a zip or no notebook at all.
     """
 
     label: str
@@ -257,16 +243,10 @@ def _add(made: HandedIn, file: File) -> None:
 
 @dataclass(frozen=True)
 class Asked:
-    """The features that tell an assignment's notebook from others.
+    """The features that tell an assignment's notebook, NAME.ipynb, from others.
 
-    Attributes
-    ----------
-    name : str
-        The assignment's; its notebook is NAME.ipynb.
-    ids : mapping from str to frozenset of str
-        For each released assignment, the ids of the cells that students fill in.
-    blank : frozenset of str
-        The sources of all cells of this one as they were handed out.
+    ``ids`` has for each released assignment the ids of the cells that students fill in, ``blank`` the sources
+    of all cells of this one as they were handed out.
     """
 
     name: str

@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import hmac
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -40,7 +40,6 @@ class _Answer:
     record: Record
     part: str
     score: PartScore
-    earlier: float | None
 
     @property
     def text(self) -> str:
@@ -149,18 +148,15 @@ class Marking:
 
     def _answers(self, assignment: str, part: str) -> list[_Answer]:
         """The answers that somebody wrote, in the order of their keys."""
-        return sorted(self._found(assignment, part), key=lambda answer: answer.key)
-
-    def _found(self, assignment: str, part: str) -> Iterator[_Answer]:
         sheet, submissions = self.work[assignment]
-        records, decisions = self._records(assignment), Decisions(self.folder, assignment)
-        known = scores(sheet, submissions, records, decisions)
+        records, found = self._records(assignment), []
+        known = scores(sheet, submissions, records, Decisions(self.folder, assignment))
         for one in submissions:
             record = records.get(one.by)
             if record is not None and not record.is_empty(part):
-                score = known[one.by].parts[part]
-                earlier = decisions.earlier(one.by, part) if score.waiting and not score.marks else None
-                yield _Answer(self._key(assignment, one.by), one, record, part, score, earlier)
+                key, score = self._key(assignment, one.by), known[one.by].parts[part]
+                found.append(_Answer(key, one, record, part, score))
+        return sorted(found, key=lambda answer: answer.key)
 
     def _chosen(self, assignment: str, part: str, keys: Mapping[str, str]) -> list[_Answer]:
         chosen = [answer for answer in self._answers(assignment, part) if answer.key in keys]
@@ -177,7 +173,6 @@ class Marking:
             "comment": score.comment,
             "marked": not any(one.score.waiting for one in answers),
             "count": len(answers),
-            "earlier": first.earlier,
             "displaced": not first.record.text(first.part).strip(),
             "corrected": score.reason,
             "disagree": [{"who": one.who, "points": one.points} for one in score.marks if score.conflict],

@@ -56,10 +56,7 @@ class Pack:
     ) -> Pack:
         """The pack of a reader's notebook, its parts read from the tags and the test cells.
 
-        Parameters
-        ----------
-        points, rubrics : mappings, optional
-            By the name of a part; points where another number counts than its tag says.
+        `points` and `rubrics` are by the name of a part; points where other ones count than its tag says.
         """
         made = []
         for one in parts(notebook):
@@ -99,13 +96,7 @@ class Pack:
 
 
 def named(parts: Sequence[PackPart], name: str) -> PackPart:
-    """The part of this name.
-
-    Raises
-    ------
-    ValueError
-        There is none.
-    """
+    """The part of this name."""
     for one in parts:
         if one.name == name:
             return one

@@ -16,14 +16,13 @@ import re
 import zipfile
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 
 from ppobook.course import masters, own_checks, references, refusals, sets, trail, variants
 from ppobook.course.choosing import choose
-from ppobook.course.handing_in import front_cell, how_to_hand_in
+from ppobook.course.handing_in import front_cell, how_to_hand_in, install_cell, requirements
 from ppobook.course.pack import Pack, PackPart, answers_of
-from ppobook.course.requirements import install_cell, requirements
 from ppobook.course.sets import ExerciseSet
 from ppobook.course.settings import Assignment, Course
 from ppobook.course.variants import Variant
@@ -294,15 +293,6 @@ def _mark(cell: Cell, worth: Mapping[str, float]) -> None:
 # --- releasing ----------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class Release:
-    """A released pack: its zip, and "new", "unchanged" or "changed" beside what was there."""
-
-    pack: Pack
-    path: Path
-    state: str
-
-
 def zipped(course: Course, pack: Pack) -> bytes:
     """The zip that students get; its times are fixed and nothing is compressed, so its bytes are the same."""
     assignment = course.assignment(pack.assignment)
@@ -322,11 +312,11 @@ def zipped(course: Course, pack: Pack) -> bytes:
     return content.getvalue()
 
 
-def release(course: Course, name: str, *, replace: bool = False) -> Release:
+def release(course: Course, name: str, *, replace: bool = False) -> tuple[Pack, str]:
     """Write an assignment's zip and its manifest into the course's folder.
 
-    With `replace` it is released anew where what was handed out differs; the manifest before is kept in
-    `release/earlier`.
+    With `replace` it is released again where what was handed out differs; the manifest before is kept in
+    `release/earlier`. What comes back is the pack and "new", "unchanged" or "changed".
 
     Raises
     ------
@@ -355,7 +345,7 @@ def release(course: Course, name: str, *, replace: bool = False) -> Release:
     if not same:
         atomic_write(manifest, _json(asdict(pack)))
         trail.note(course.folder, "release", assignment=name, pack=pack.digest)
-    return Release(pack, path, state)
+    return pack, state
 
 
 def _json(content: object) -> str:

@@ -137,25 +137,8 @@ def correct(
     """Correct points by hand: of one student, with the group that handed in with them, or of everyone.
 
     It is written into `marks/` with its reason, which the students read, and no regrade changes it.
-
-    Parameters
-    ----------
-    course : Course
-    name : str
-        The assignment.
-    part : str
-        Empty for the whole assignment, from which a student can be excused.
-    student : str
-        Empty for everyone.
-    what : {"points", "full", "excused", "undo"}
-    points : float or None
-        For "points".
-    reason : str
-
-    Returns
-    -------
-    list of str
-        For whom it counts.
+    `what` is points, full, excused or undo. An empty `part` is the whole assignment, from which a student can
+    be excused; an empty `student` is everyone. What comes back are those for whom it counts.
     """
     sheet, reason = job(course, name).sheet, trail.reason(reason)
     if not part and (what not in ("excused", "undo") or not student):

@@ -101,7 +101,6 @@ function show(index) {
   $("place").textContent = `Answer ${index + 1} of ${shown.length}`;
   const facts = [];
   if (entry.count > 1) facts.push(`${entry.count} equal answers, marked together`);
-  if (entry.earlier !== null) facts.push(`an earlier text had ${number(entry.earlier)}`);
   if (entry.displaced) facts.push("in the place of the answer is nothing; this text may be it");
   if (entry.corrected) facts.push(`corrected for good: ${entry.corrected}`);
   if (entry.disagree.length) {
