@@ -120,6 +120,8 @@ def test_it_says_what_was_right_and_which_mistake_it_was_and_where_to_read():
     assert "It is <code>min</code>." in html
     assert "It never comes back. (2 points.)" in said
     assert "Good." in said
+    assert WORDS["errors"] not in said
+    assert "cell 7: NameError: name" in text(page(errors=["name 'x' is not defined\nhere"]))
     nowhere = page(replace(SETTING, site=""), **{"clipped-loss": 0})
     assert not [address for address in Alive(nowhere).addresses if not address.startswith("#")]
 

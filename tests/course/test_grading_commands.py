@@ -21,6 +21,7 @@ from ppobook.cli import main
 from ppobook.course import checking, sandbox, settings, trail, work
 from ppobook.course import run as grading_run
 from ppobook.course.grading import part_seeds
+from ppobook.course.marking import Marking
 from ppobook.course.records import read_record
 from ppobook.teaching import checks
 
@@ -35,15 +36,23 @@ def clipped_loss(logp, old_logp, advantages, eps=0.2):
 
 @pytest.fixture(scope="module")
 def graded(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A course, two of whose students handed in week-02; graded."""
+    """A course, two of whose students and a group handed in week-02; graded."""
     folder = tmp_path_factory.mktemp("course")
-    course = write_course(folder, ("timezone:", "site: https://book.example/\ntimezone:"))
+    course = write_course(
+        folder,
+        ("timezone:", "site: https://book.example/\ntimezone:"),
+        ("[clipped-loss,", "[clip-table-up, clipped-loss,"),
+        ("total: 13", "total: 15"),
+        ("[[eve, mel]]", "[[eve, mel]], week-02: [[eve, mel]]"),
+    )
     assert main(["course", "release", "week-02", "--course", str(folder)]) == 0
     source = tmp_path_factory.mktemp("handed_in")
     answers = Answers(course, "week-02")
     put(source / "ada.ipynb", answers.filled(answers.right()), IN_TIME)
     wrong = {"clipped-loss": WRONG, "pessimism": "<script>alert(1)</script> It depends."}
     put(source / "bob.ipynb", answers.filled(answers.right() | wrong), LATE)
+    ended = {"clipped-loss": "def clipped_loss(*given):\n    import os\n    os._exit(0)\n"}
+    put(source / "mel.ipynb", answers.filled(answers.right("clip-table-up", "pessimism") | ended), IN_TIME)
     assert main(["course", "collect", "week-02", str(source), "--course", str(folder)]) == 0
     assert main(["course", "grade", "week-02", "--processes", "1", "--course", str(folder)]) == 0
     return folder
@@ -68,13 +77,15 @@ def grades(graded: Path, run: Callable[..., str]) -> dict[str, dict[str, str]]:
 
 def test_what_was_graded(graded, run):
     scores = work.state(settings.load(graded), "week-02").scores
-    assert set(scores) == {"ada", "bob"}
-    assert scores["ada"].parts["clipped-loss"].points == 4
-    assert scores["bob"].parts["clipped-loss"].points == 0
+    assert set(scores) == {"ada", "bob", "eve", "mel"}
+    points = {
+        who: [p.points for p in one.parts.values() if p.auto is not None] for who, one in scores.items()
+    }
+    assert points == {"ada": [2, 4, 4], "bob": [2, 0, 4], "eve": [2, 0, 0], "mel": [2, 0, 0]}
     assert "pessimism" in scores["ada"].waiting
     assert scores["bob"].penalty == pytest.approx(scores["bob"].points / 10)
     said = run("grade", "week-02")
-    assert "0 submissions graded, 2 graded already" in said
+    assert "0 submissions graded, 3 graded already" in said
     assert "answers to mark: ppobook course mark week-02" in said
 
 
@@ -110,7 +121,7 @@ def test_with_trust_in_every_student_the_points_are_the_same(graded, capsys, mon
         }
         assert found.result["cpu"] > 0
     entries = [one for one in trail.read(graded) if one["what"] == "graded without a sandbox"]
-    assert [(one["assignment"], one["submissions"]) for one in entries] == [("week-02", 2)]
+    assert [(one["assignment"], one["submissions"]) for one in entries] == [("week-02", 3)]
     assert entries[0]["sandbox"] == "bubblewrap is missing."
     # Each run says so, and only one that grades is in the trail.
     assert main(words) == 0
@@ -120,7 +131,7 @@ def test_with_trust_in_every_student_the_points_are_the_same(graded, capsys, mon
 
 def test_feedback(graded, run):
     said = run("feedback")
-    assert "week-02: 2 pages written" in said
+    assert "week-02: 4 pages written" in said
     assert "answers to mark: ppobook course mark week-02" in said
     page = (graded / "feedback" / "bob" / "week-02.html").read_text()
     assert "https://book.example/chapters/03_the_clipped_surrogate.html#sec-short-ppo" in page
@@ -157,7 +168,6 @@ def test_the_zip_that_a_platform_takes_back(graded, run, tmp_path):
 def test_grades(graded, run):
     rows = grades(graded, run)
     assert (rows["ada"]["week-02 status"], rows["ada"]["week-02 points"]) == ("not marked yet", "")
-    assert rows["eve"]["week-02 status"] == "nothing graded"
     assert "form must be one of" in run("grades", "--form", "excel", code=2)
 
 
@@ -171,12 +181,12 @@ def test_report(graded, run):
 def test_a_named_mistake_is_worth_a_share_by_course_yml(graded, run):
     path = graded / "course.yml"
     before = path.read_text()
-    partial = "    partial: {clipped-loss: {old_logp is not detached: 0.5}}\n    total: 13"
-    path.write_text(before.replace("    total: 13", partial))
+    partial = "    partial: {clipped-loss: {old_logp is not detached: 0.5}}\n    total: 15"
+    path.write_text(before.replace("    total: 15", partial))
     score = work.state(settings.load(graded), "week-02").scores["bob"]
     run("feedback", "week-02")
     page = (graded / "feedback" / "bob" / "week-02.html").read_text()
-    path.write_text(before.replace("    total: 13", partial.replace("clipped-loss", "cliped-loss")))
+    path.write_text(before.replace("    total: 15", partial.replace("clipped-loss", "cliped-loss")))
     assert "Did you mean 'clipped-loss'?" in run("report", code=2)
     path.write_text(before)
     assert score.parts["clipped-loss"].points == 2
@@ -187,7 +197,7 @@ def test_a_correction_has_a_reason_and_survives_a_regrade(graded, run, monkeypat
     words = ("correct", "week-02", "clipped-loss", "--student", "bob")
     reason = ("--reason", "the detach was asked for nowhere")
     assert run(*words, "--points", "3", *reason) == "bob: clipped-loss, 3 points\n"
-    found = {one: read_record(graded, "week-02", one).result for one in ("ada", "bob")}
+    found = {one: read_record(graded, "week-02", one).result for one in ("ada", "bob", "mel")}
     asked = []
 
     def judged(handed, opener, *_):
@@ -196,7 +206,7 @@ def test_a_correction_has_a_reason_and_survives_a_regrade(graded, run, monkeypat
 
     monkeypatch.setattr(grading_run, "graded", judged)
     said = run("regrade", "clipped-loss")
-    assert "2 submissions graded, 0 graded already" in said
+    assert "3 submissions graded, 0 graded already" in said
     assert "CPU seconds, start-up included" in said
     assert asked == ["clipped-loss"]
     course = settings.load(graded)
@@ -253,7 +263,7 @@ def test_other_points_in_course_yml_are_said_and_count_once_they_are_released(gr
     run("correct", "week-02", "clipped-loss", "--student", "bob", "--points", "4", "--reason", "all is right")
     path = graded / "course.yml"
     text = path.read_text()
-    path.write_text(text.replace("clipped-loss: 4", "clipped-loss: 2").replace("total: 13", "total: 11"))
+    path.write_text(text.replace("clipped-loss: 4", "clipped-loss: 2").replace("total: 15", "total: 13"))
     said = "! week-02: it counts as it was released, and course.yml or the book has changed since"
     assert said in run("grades", "week-02")
     assert said in run("grade", "week-02")
@@ -266,3 +276,21 @@ def test_other_points_in_course_yml_are_said_and_count_once_they_are_released(gr
     page = (graded / "feedback" / "bob" / "week-02.html").read_text()
     assert '<a href="#clipped-loss">clipped-loss</a></th><td>2 / 2</td>' in page
     assert said not in run("grades", "week-02")
+
+
+def test_marks_of_a_class_and_the_tables_of_the_platforms(graded, run):
+    course = settings.load(graded)
+    state = work.state(course, "week-02")
+    marking = Marking(graded, course.secret, {"week-02": (state.sheet, state.submissions)})
+    for entry in marking.question("week-02", "pessimism")["entries"]:
+        marking.mark("week-02", "pessimism", entry["seen"], 1 if "It depends" in entry["html"] else 5, "Yes.")
+    assert "to mark" not in run("grades", "week-02", "--form", "canvas")
+    run("grades", "week-02", "--form", "moodle")
+    tables = {form: graded / "grades" / f"{form}-week-02.csv" for form in ("canvas", "moodle")}
+    canvas = [line.rsplit(",", 1)[1] for line in tables["canvas"].read_text().splitlines()]
+    # All points; 9 by a correction, less a tenth for a late day; the group, of which one handed in.
+    assert canvas == ["week-02", "13", "13", "8.1", "7", "7"]
+    moodle = list(csv.reader(io.StringIO(tables["moodle"].read_text(), newline="")))
+    assert moodle[2] == ["bob", "bob@uni.example", "8.1", moodle[2][3]]
+    assert "clipped-loss: all is right" in moodle[2][3]
+    assert "pessimism: Yes." in moodle[2][3]

@@ -86,14 +86,14 @@ class Page:
 
     def html(self) -> str:
         errors = [
-            plain(f"{one['place']}: {one['type']}: {one['message']}".partition("\n")[0], _EXCEPTION)
+            f"{one['place']}: {one['type']}: {one['message']}".partition("\n")[0]
             for one in self.record.result.get("errors", ())[:20]
         ]
         return _template().render(
             **{name: getattr(self, name) for name in self.__dataclass_fields__},
             late=self._late(),
             times=list(self._times()),
-            errors=map(Markup, errors),
+            errors=[Markup(plain(line, _EXCEPTION)) for line in errors],
             say=self.say,
             number=self.number,
             of=lambda points, most: self.say("of", points=self.number(points), max=self.number(most)),
