@@ -66,11 +66,6 @@ def begin(folder: str | Path, first: date | None = None, weeks: int = 14) -> Non
         The first day of the term; the next Monday if left out.
     weeks : int
         The weeks of the term, over which the assignments are spread.
-
-    Raises
-    ------
-    ValueError
-        There is a course already, or the folder is inside the book's.
     """
     folder = validation.path("folder", folder, "a folder for the course")
     if (folder / FILE).exists():

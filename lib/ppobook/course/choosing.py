@@ -46,10 +46,7 @@ def names(cell: Cell) -> Names:
 def choose(exercise_set: ExerciseSet, chosen: Sequence[Exercise]) -> list[int]:
     """The cells, by index: the introduction, the chosen exercises, and given cells elsewhere that these need.
 
-    Raises
-    ------
-    ValueError
-        A chosen exercise uses what is written in one that is not chosen.
+    It refuses a choice in which an exercise uses what is written in one that is not chosen.
     """
     cells = exercise_set.notebook["cells"]
     owner = {i: one for one in exercise_set.exercises for i in range(one.start, one.stop)}

@@ -28,6 +28,7 @@ from ppobook.course.settings import Assignment, Course
 from ppobook.course.variants import Variant
 from ppobook.run.files import atomic_write
 from ppobook.run.spellings import did_you_mean
+from ppobook.teaching.contents import number_of
 from ppobook.teaching.tags import Cell, Exercise, Notebook, part, tags
 from ppobook.teaching.workspace import find_source
 
@@ -51,13 +52,7 @@ def released(course: Course, name: str) -> Pack | None:
 
 
 def handed_out(course: Course, name: str) -> Pack:
-    """The pack of an assignment as it was handed out.
-
-    Raises
-    ------
-    ValueError
-        There is no such assignment, or it was not released.
-    """
+    """The pack of an assignment as it was handed out."""
     pack = released(course, course.assignment(name).name)
     if pack is None:
         raise ValueError(f"assignment {name} must be released first: ppobook course release {name}")
@@ -111,12 +106,7 @@ def solved(course: Course, pack: Pack) -> Notebook:
 def make(course: Course, assignment: Assignment) -> Pack:
     """The pack of an assignment.
 
-    Raises
-    ------
-    ValueError
-        A set or an exercise does not exist, a chosen exercise needs another one, points are given for an
-        unknown part, a check beside a set of the course's own is wrong, or the notebook would hold what a
-        student must not see.
+    It refuses what could not be graded, and a notebook with something that a student must not see.
     """
     try:
         return _make(course, assignment)
@@ -157,7 +147,7 @@ def _make(course: Course, assignment: Assignment) -> Pack:
         (one, sum(worth[p.name] for p in one.parts if p.points is not None))
         for one in masters.exercises(notebook)
     ]
-    origin = " and ".join(said for one in found if (said := _origin(one)))
+    origin = " and ".join(f"chapter {number_of(one.name)} of the book" for one in found if not one.own)
     notebook["cells"] = [front_cell(course, assignment, origin, rows), install_cell(course), *cells]
     used: dict[str, int] = {}
     for cell in notebook["cells"]:
@@ -235,14 +225,6 @@ def _parts(
     return tuple(made)
 
 
-def _origin(found: ExerciseSet) -> str:
-    """Describe the source of the book's exercises, in words; "" for the course's own."""
-    if found.own:
-        return ""
-    number = re.match(r"\d+", found.name)
-    return f"chapter {int(number[0])} of the book" if number else f"the book's “{found.title}”"
-
-
 def _shorten(cells: list[Cell], labels: set[str]) -> None:
     """Leave out of the introduction what is not true of a pack: other exercises, solutions on the site."""
     for cell in cells:
@@ -265,10 +247,8 @@ def _as_text(cells: list[Cell], answers: list[Cell], found: ExerciseSet) -> None
     held = {label for label, _ in references.labels(text)}
 
     def elsewhere(path: Path, title: str) -> str:
-        number = re.match(r"\d+", path.stem)
-        if path.parent.name == "chapters":
-            return f"{title} (chapter {int(number[0])} of the book)" if number else f"{title} (in the book)"
-        return f"{title} (another exercise)"
+        chapter = path.parent.name == "chapters"
+        return f"{title} ({f'chapter {number_of(path.stem)} of the book' if chapter else 'another exercise'})"
 
     references.as_text(cells, found.path, found.book, held=held, elsewhere=elsewhere)
     references.as_text(answers, found.path, found.book, held=(), elsewhere=elsewhere)
@@ -317,11 +297,6 @@ def release(course: Course, name: str, *, replace: bool = False) -> tuple[Pack, 
 
     With `replace` it is released again where what was handed out differs; the manifest before is kept in
     `release/earlier`. What comes back is the pack and "new", "unchanged" or "changed".
-
-    Raises
-    ------
-    ValueError
-        The pack can't be made, or differs from what was handed out and `replace` was not given.
     """
     pack = make(course, course.assignment(name))
     content = zipped(course, pack)

@@ -30,13 +30,7 @@ class Data:
 
 
 def find(course: Course, student: str) -> Data:
-    """Find all that is kept about a student, who may have left the roster.
-
-    Raises
-    ------
-    ValueError
-        Nothing is kept about such a student.
-    """
+    """Find all that is kept about a student, who may have left the roster."""
     folder, files, divided = course.folder, [], {}
     receipts = folder.glob(f"{roster.SUBMITTED}/**/{collecting.RECEIPT}")
     kept = {path.parent: json.loads(path.read_text(encoding="utf-8")) for path in receipts}
@@ -77,13 +71,7 @@ def export(course: Course, student: str, file: Path) -> list[str]:
 
 
 def erase(course: Course, student: str, *, dry_run: bool = False) -> list[str]:
-    """Erase all that is kept about a student, and return the names of what was changed.
-
-    Raises
-    ------
-    ValueError
-        Nothing is kept about such a student, or course.yml has to be edited by hand first.
-    """
+    """Erase all that is kept about a student, and return the names of what was changed."""
     found, folder = find(course, student), course.folder
     if folder / settings.FILE in found.divided:
         others = tuple(one for one in course.extensions if one.student != student)

@@ -60,13 +60,7 @@ def load(folder: Path) -> tuple[Student, ...]:
 
 
 def read(path: Path) -> tuple[Student, ...]:
-    """The students of a list, as this course's roster or a platform has them.
-
-    Raises
-    ------
-    ValueError
-        It is no list of students: the message names the line.
-    """
+    """The students of a list, as this course's roster or a platform has them."""
     heading, rows = table(path)
     columns: dict[str, str] = {}
     for column, known in NAMES.items():

@@ -34,12 +34,6 @@ class ExerciseSet:
     book: Path
     notebook: Notebook
 
-    @property
-    def title(self) -> str:
-        """The text of its first heading, without "Exercises: "."""
-        found = re.search(r"^# (?:Exercises: )?(.+)$", self.notebook["cells"][0]["source"], re.M)
-        return found[1].strip() if found else self.name
-
     @functools.cached_property
     def exercises(self) -> tuple[Exercise, ...]:
         """Its exercises, in order."""
@@ -47,13 +41,7 @@ class ExerciseSet:
 
 
 def chosen(sets: Sequence[ExerciseSet], labels: Sequence[str]) -> list[tuple[Exercise, ...]]:
-    """The exercises with these labels, set by set; all of them where there are no labels.
-
-    Raises
-    ------
-    ValueError
-        The sets have no such exercise, or none of one set is chosen.
-    """
+    """The exercises with these labels, set by set; all of them where there are no labels."""
     known = [one.label for found in sets for one in found.exercises]
     for label in labels:
         if label not in known:
@@ -70,13 +58,7 @@ def chosen(sets: Sequence[ExerciseSet], labels: Sequence[str]) -> list[tuple[Exe
 
 
 def names(course: Path | None = None) -> dict[str, Path]:
-    """The sets that there are and their texts: the book's in reading order, then the course's own.
-
-    Raises
-    ------
-    ValueError
-        A set of the course has the name of one of the book.
-    """
+    """The sets that there are and their texts: the book's in reading order, then the course's own."""
     texts = {path.stem: path for path in sorted((find_source() / "exercises" / "masters").glob("*.md"))}
     found = {name: texts[name] for name in in_order() if name in texts} | texts
     for path in sorted((course / "exercises").glob("*.md")) if course else ():
@@ -102,13 +84,7 @@ def in_order() -> list[str]:
 
 
 def open_set(name: str, course: Path | None = None) -> ExerciseSet:
-    """The set of this name.
-
-    Raises
-    ------
-    ValueError
-        There is none, or the course's own breaks the rules of a master.
-    """
+    """The set of this name."""
     found = names(course)
     path = found[validation.choice("set", name, found)]
     book = find_source()

@@ -57,13 +57,7 @@ class Variant:
     rubric: str = ""
 
     def apply(self, notebook: Notebook) -> Notebook:
-        """Return a reader's notebook with this variant in it.
-
-        Raises
-        ------
-        ValueError
-            A text that it changes is not in the notebook.
-        """
+        """Return a reader's notebook with this variant in it."""
         changed = copy.deepcopy(dict(notebook))
         cells = changed["cells"]
         own = {"solution": self.part, "test": self.part}

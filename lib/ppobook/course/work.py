@@ -5,7 +5,6 @@ Here the course's files meet grading and the scores; the modules below this one 
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -17,6 +16,7 @@ from ppobook.course.gradebook import Decisions, Score, decide, scores
 from ppobook.course.records import Job, Record, Sheet, Submission, digest, read_records
 from ppobook.course.settings import Course
 from ppobook.teaching import checks
+from ppobook.teaching.contents import number_of
 from ppobook.teaching.workspace import find_source
 
 
@@ -42,13 +42,7 @@ class State:
 
 
 def job(course: Course, name: str) -> Job:
-    """Return the data that grading of an assignment depends on.
-
-    Raises
-    ------
-    ValueError
-        There is no such assignment, or it was not released.
-    """
+    """Return the data that grading of an assignment depends on."""
     assignment, pack = course.assignment(name), packs.handed_out(course, name)
     partial = assignment.partial
     parts = tuple(replace(one, partial={**one.partial, **partial.get(one.name, {})}) for one in pack.parts)
@@ -99,13 +93,7 @@ def state(course: Course, name: str) -> State:
 
 
 def released(course: Course, names: tuple[str, ...] = ()) -> list[str]:
-    """These assignments, or all that were released.
-
-    Raises
-    ------
-    ValueError
-        There is no such assignment.
-    """
+    """These assignments, or all that were released."""
     if names:
         return [course.assignment(name).name for name in names]
     found = [one.name for one in course.assignments if packs.released(course, one.name) is not None]
@@ -117,8 +105,7 @@ def released(course: Course, names: tuple[str, ...] = ()) -> list[str]:
 def setting(course: Course) -> Setting:
     """Return the data that all feedback pages of a course share."""
     chapters = (find_source() / "chapters").glob("[0-9]*.md")
-    numbered = {re.match(r"\d+", path.stem): path.stem for path in chapters}
-    pages = {int(number[0]): f"chapters/{stem}.html" for number, stem in numbered.items() if number}
+    pages = {number_of(path.name): f"chapters/{path.stem}.html" for path in chapters}
     return Setting(course.title, words(course.folder), course.timezone, course.site, pages)
 
 
