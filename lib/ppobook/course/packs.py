@@ -14,7 +14,7 @@ import io
 import json
 import re
 import zipfile
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import asdict
 from pathlib import Path
@@ -117,32 +117,25 @@ def make(course: Course, assignment: Assignment) -> Pack:
 def _make(course: Course, assignment: Assignment) -> Pack:
     found = sets.open_all(assignment.set, course.folder)
     cells: list[Cell] = []
-    partial: dict[str, Mapping[str, float]] = {}
-    called: dict[str, str] = {}
-    rubrics: dict[str, str] = {}
+    parts: list[PackPart] = []
     with ExitStack() as stack:
         for one, chosen in zip(found, sets.chosen(found, assignment.exercises), strict=True):
             own_checks.refuse(one)
             cells_of = one.notebook["cells"]
             kept = [copy.deepcopy(cells_of[i]) for i in choose(one, chosen)]
             master = {**one.notebook, "cells": kept}
-            reader, answers = _of_set(course, assignment, one, master, chosen)
-            partial |= {p.name: p.partial for p in masters.parts(master) if p.role == "test"}
-            for p in masters.parts({"cells": reader}):
-                if p.role == "test":
-                    called |= answers_of(reader[p.index]["source"])
+            reader, rubrics = _of_set(course, assignment, one, master, chosen)
+            parts += _parts(reader, master, rubrics, assignment)
             own_checks.handed_in_later(reader, stack.enter_context(own_checks.known(one)))
             refusals.refuse_solutions(reader, one)
             cells += reader
-            rubrics |= answers
-    notebook: Notebook = {
-        "nbformat": 4,
-        "nbformat_minor": 5,
-        "metadata": copy.deepcopy(masters.METADATA),
-        "cells": cells,
-    }
-    parts = _parts(notebook, called, partial, rubrics, assignment)
+    notebook: Notebook = {**found[0].notebook, "metadata": copy.deepcopy(masters.METADATA), "cells": cells}
     worth = {one.name: one.points for one in parts}
+    if len(worth) < len(parts):
+        raise ValueError("each part must be in it once, got one that two of its sets have")
+    if unknown := [name for name in assignment.points if name not in worth]:
+        hint = did_you_mean(unknown[0], worth)
+        raise ValueError(f"points must be given for {', '.join(worth)}, got {unknown[0]!r}{hint}")
     rows = [
         (one, sum(worth[p.name] for p in one.parts if p.points is not None))
         for one in masters.exercises(notebook)
@@ -156,7 +149,7 @@ def _make(course: Course, assignment: Assignment) -> Pack:
             cell["id"] += f"-of-{used[cell['id']]}"
         _mark(cell, worth)
     refusals.refuse(json.dumps(notebook, ensure_ascii=False), course, find_source())
-    return Pack(assignment.name, notebook, parts, assignment.set, f"{assignment.name}.ipynb")
+    return Pack(assignment.name, notebook, tuple(parts), assignment.set, f"{assignment.name}.ipynb")
 
 
 def _of_set(
@@ -190,39 +183,27 @@ def _rubrics(master: Notebook, forms: Mapping[str, Variant]) -> dict[str, str]:
 
 
 def _parts(
-    notebook: Notebook,
-    called: Mapping[str, str],
-    partial: Mapping[str, Mapping[str, float]],
-    rubrics: Mapping[str, str],
-    assignment: Assignment,
-) -> tuple[PackPart, ...]:
+    cells: list[Cell], master: Notebook, rubrics: Mapping[str, str], assignment: Assignment
+) -> Iterator[PackPart]:
     """The parts, with the questions as students read them and the expressions that checks are given."""
-    made: list[PackPart] = []
-    for exercise in masters.exercises(notebook):
+    partial = {p.name: p.partial for p in masters.parts(master) if p.role == "test"}
+    for exercise in masters.exercises({"cells": cells}):
         said: list[str] = []
-        for cell in notebook["cells"][exercise.start : exercise.stop]:
+        for cell in cells[exercise.start : exercise.stop]:
             p = part(cell)
             if p is None and cell["cell_type"] == "markdown":
                 said.append(cell["source"])
             if p is None or p.points is None:
                 continue
-            if any(one.name == p.name for one in made):
-                raise ValueError(f"each part must be in it once, got {p.name!r} twice")
             points = assignment.points.get(p.name, p.points)
             facts = (p.name, p.role, points, exercise.label, exercise.title)
             if p.role == "test":
+                called = answers_of(cell["source"])
                 if p.name not in called:
                     raise ValueError(f"the test of {p.name} must call check({p.name!r}, …) with one argument")
-                made.append(PackPart(*facts, expression=called[p.name], partial=partial[p.name]))
+                yield PackPart(*facts, expression=called[p.name], partial=partial[p.name])
             else:
-                made.append(PackPart(*facts, question="\n\n".join(said), rubric=rubrics[p.name]))
-    known = [one.name for one in made]
-    for name in assignment.points:
-        if name not in known:
-            raise ValueError(
-                f"points must be given for {', '.join(known)}, got {name!r}{did_you_mean(name, known)}"
-            )
-    return tuple(made)
+                yield PackPart(*facts, question="\n\n".join(said), rubric=rubrics[p.name])
 
 
 def _shorten(cells: list[Cell], labels: set[str]) -> None:
