@@ -9,7 +9,6 @@ from __future__ import annotations
 import hmac
 import json
 import secrets
-import sys
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
@@ -66,11 +65,6 @@ class _Handler(BaseHTTPRequestHandler):
                 self._send({"error": "changed elsewhere", "entry": conflict.entry}, 409)
             except ValueError as error:
                 self._send({"error": str(error)}, 400)
-            except ConnectionError:
-                pass
-            except Exception as error:
-                print(f"marking: {type(error).__name__}: {error}", file=sys.stderr)
-                self._send({"error": f"{type(error).__name__}: {error}"}, 500)
 
     def _value(self, method: str, path: str) -> Any:
         marking = self.server.marking
