@@ -56,20 +56,6 @@ def test_solutions_are_the_cells_without_their_marker_and_the_model_answers(tmp_
     assert found["why"].source == "The model answer: addition."
 
 
-def test_the_exercises_of_a_master_and_of_its_readers_notebook(tmp_path):
-    notebook = master(tmp_path)
-    for version in (notebook, masters.reader(notebook)):
-        double, why = masters.exercises(version)
-        assert (double.label, double.title, double.kind) == ("double", "Doubling", "Build")
-        assert (double.difficulty, double.minutes, double.outcome) == (1, 5, "double-it")
-        assert [(p.role, p.name, p.points) for p in double.parts] == [
-            ("solution", "double", None),
-            ("test", "double", 2.0),
-        ]
-        assert (double.start, double.stop, why.start, why.stop) == (2, 5, 5, 7)
-        assert why.parts[0].points == 1.5
-
-
 def test_what_is_no_notebook_is_refused(tmp_path):
     (tmp_path / "x.ipynb").write_text("{}", encoding="utf-8")
     with pytest.raises(ValueError, match=r"path must be a valid notebook, got 'x\.ipynb'"):
