@@ -143,14 +143,14 @@ def in_book_numbers(
     k : how many times as large the course's numbers are
     rows : places in each row of the table that comes back, counted from the row's end; of a key (r, A), A is
         divided as well
-    entries : places in the tuple that comes back
+    entries : places in the tuple that comes back; without rows and entries all of it is divided
     """
 
     @functools.wraps(function)
     def answer(*args: Any, **kwargs: Any) -> Any:
         found = function(*args, **kwargs)
-        if entries:
-            return _at(found, k, entries)
+        if not rows:
+            return _at(found, k, entries) if entries else _divided(found, k)
         if isinstance(found, dict):
             return {_key(key, k): _at(row, k, rows) for key, row in found.items()}
         return [_at(row, k, rows) for row in found]
