@@ -36,37 +36,27 @@ def folder(tmp_path):
 # --- new ----------------------------------------------------------------------------------------------------
 
 
-def test_new_makes_a_course_that_can_be_assigned(tmp_path, capsys):
+def test_new_spreads_every_chapter_with_exercises(tmp_path, capsys, monkeypatch):
+    monkeypatch.setenv("TZ", "Europe/Paris")
     folder = tmp_path / "term"
-    words = ("--begin", "2027-02-01", "--weeks", "6", "--chapters", "1,8", "--timezone", "Europe/Paris")
-    assert run("new", folder, *words, "--title", "Learning: by gradients") == 0
+    assert run("new", folder, "--begin", "2027-02-01", "--weeks", "6") == 0
     assert "ppobook course check" in capsys.readouterr().out
     course = settings.load(folder)
-    assert course.title == "Learning: by gradients"
-    assert (str(course.begin), str(course.end)) == ("2027-02-01", "2027-03-14")
+    assert (str(course.term.begin), str(course.term.end)) == ("2027-02-01", "2027-03-14")
     assert course.timezone.key == "Europe/Paris"
-    assert [(one.name, f"{one.due:%m-%d %H:%M}") for one in course.assignments] == [
-        ("week-03", "02-21 23:59"),
-        ("week-06", "03-14 23:59"),
-    ]
-    assert run("new", tmp_path / "other", "--chapters", "1") == 0
-    assert course.secret not in (SECRET, settings.load(tmp_path / "other").secret)
-    for one in course.assignments:
+    names = [one.name for one in course.assignments]
+    assert len(set(names)) == len(names) >= 10
+    assert names[-1].startswith("week-06")
+    assert f"{course.assignments[-1].due:%m-%d %H:%M}" == "03-14 23:59"
+    for one in (course.assignments[0], course.assignments[9]):
         assert 1 < len(one.exercises) < 10
         assert packs.make(course, one).points > 0
     assert (folder / "course.yml").stat().st_mode & 0o077 == 0
     assert (folder / "roster.csv").read_text().startswith("student_id,")
+    assert run("new", tmp_path / "other") == 0
+    assert course.secret not in (SECRET, settings.load(tmp_path / "other").secret)
     capsys.readouterr()
     assert "which has one" in refused(capsys, "new", folder)
-
-
-def test_new_spreads_every_chapter_with_exercises(tmp_path, capsys):
-    assert run("new", tmp_path / "term", "--weeks", "6", "--begin", "2027-02-01", "--dry-run") == 0
-    course = settings.read(capsys.readouterr().out, tmp_path)
-    names = [one.name for one in course.assignments]
-    assert len(set(names)) == len(names) >= 10
-    assert names[-1].startswith("week-06")
-    assert not (tmp_path / "term").exists()
 
 
 # --- check --------------------------------------------------------------------------------------------------
@@ -107,9 +97,6 @@ def test_what_will_fail(tmp_path, old, new, said):
 
 
 def test_a_walk(folder, tmp_path, capsys):
-    assert run("release", "week-01", "--course", folder, "--dry-run") == 0
-    assert "would be 3.5 points in 2 parts" in capsys.readouterr().out
-    assert not (folder / "release").exists()
     assert run("release", "week-01", "--course", folder) == 0
     assert "double: 2 points, checked" in capsys.readouterr().out
     assert run("release", "week-01", "--course", folder) == 0
@@ -142,7 +129,7 @@ def test_a_walk(folder, tmp_path, capsys):
     os.utime(source / "ada.ipynb", (far := datetime(2199, 1, 1).timestamp(), far))
     assert run("collect", "week-01", source, "--course", folder) == 0
     said = capsys.readouterr().out
-    assert re.search(r"^\+ ada  219\d-.*\n    its time is to come; --times gives another one\n", said, re.M)
+    assert re.search(r"^\+ ada  2199-.*\n    its time is to come; --times gives another one\n", said, re.M)
 
     assert run("roster", tmp_path / "new.csv", "--course", folder) == 0
     assert "! mel  Mel O'Neill: not in the list any more, kept" in capsys.readouterr().out
@@ -163,8 +150,6 @@ def test_an_extension_is_a_line_in_the_settings_and_in_the_trail(tmp_path, capsy
     folder = write_course(tmp_path, *([(old, new)] if old else [])).folder
     before = (folder / "course.yml").read_text()
     words = ("extend", "bob", "week-01", "--until", "2027-03-06 12:00", "--course", folder)
-    assert run(*words, "--reason", 'ill: "flu"', "--dry-run") == 0
-    assert (folder / "course.yml").read_text() == before
     assert run(*words, "--reason", 'ill: "flu"') == 0
     given = {one.student: one for one in settings.load(folder).extensions}
     assert given["bob"].reason == 'ill: "flu"'

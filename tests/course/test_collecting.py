@@ -53,16 +53,18 @@ def source(tmp_path):
 
 
 def collect(course, source, **options):
-    return collecting.collect(course, WEEK, source, progress=False, **options)
+    found = collecting.collect(course, WEEK, source, **options)
+    found.text = "\n".join(found.said)
+    return found
 
 
-def receipts(course, student):
-    return [one.receipt for one in collecting.kept(course, WEEK, student)]
+def kept(course, student):
+    return collecting.kept(course, WEEK, student)
 
 
-def text(course, student):
-    kept = collecting.kept(course, WEEK, student)
-    return [json.loads(one.path.read_bytes())["cells"][0]["source"] for one in kept]
+def texts(course, student):
+    found = [json.loads(one.path.read_bytes()) for one in kept(course, student)]
+    return [one["cells"][0]["source"] for one in found]
 
 
 def counting(course):
@@ -79,36 +81,34 @@ def test_a_folder_of_zips_notebooks_and_folders(course, source):
     put(source / "eve" / ".ipynb_checkpoints" / "w-checkpoint.ipynb", notebook("old"))
     put(source / "notes.txt", b"?")
     found = collect(course, source)
-    assert {who for who, *_ in found.new} == {"ada", "bob", "eve"}
-    assert [one.label for one in found.unknown] == ["notes"]
-    assert found.missing == []  # mel is in eve's group
-    assert text(course, "ada") + text(course, "bob") + text(course, "eve") == ["ada", "bob", "eve"]
-    (receipt,) = receipts(course, "ada")
-    assert receipt["time"] == "2027-02-27T13:00:00+01:00"
-    folder = course.folder / "submitted" / WEEK / "ada" / "2027-02-27T12-00-00Z"
-    assert sorted(path.name for path in folder.iterdir()) == ["original.zip", "receipt.json", f"{WEEK}.ipynb"]
+    assert (found.new, found.missing) == (3, [])  # mel is in eve's group
+    assert "? notes: nobody in the roster" in found.text
+    assert texts(course, "ada") + texts(course, "bob") + texts(course, "eve") == ["ada", "bob", "eve"]
+    (ada,) = kept(course, "ada")
+    assert ada.receipt["time"] == "2027-02-27T13:00:00+01:00"
+    assert ada.folder.name == "2027-02-27T12-00-00Z"
+    assert {path.name for path in ada.folder.iterdir()} == {"original.zip", "receipt.json", f"{WEEK}.ipynb"}
     assert collect(course, source).again == 4
 
 
 def test_moodle(course, tmp_path):
+    damaged = zipped(("x.ipynb", notebook()))[:-30]
     data = zipped(
         ("Ada Lovelace_4711_assignsubmission_file_/week-01.ipynb", notebook("ada")),
-        ("Bob Müller_4712_assignsubmission_file_mine.zip", zipped(("w.ipynb", notebook("bob")))),
+        ("Bob Müller_4712_assignsubmission_file_mine.zip", damaged),
         ("Eve Maria Astrom_102_assignsubmission_file_/", b""),
         ("Eve Maria Astrom_102_assignsubmission_onlinetext_/onlinetext.html", b"<p>"),
         ("Eve Maria Astrom_102_assignsubmission_file_/a b.ipynb", notebook("eve")),
         ("Nobody Known_101_assignsubmission_file_/x.ipynb", notebook("?")),
         time=(2027, 3, 2, 9, 0, 0),
     )
-    found = collect(course, put(tmp_path / "moodle.zip", data))
-    assert {who: came for who, _, came in found.new} == {
-        "ada": "2027-03-02 09:00",  # extended
-        "bob": "2027-03-02 09:00, 1 day late",
-        "eve": "2027-03-02 09:00, 1 day late",
-    }
-    assert text(course, "eve") == ["eve"]
+    said = collect(course, put(tmp_path / "moodle.zip", data, LATE)).said
+    assert "+ ada  2027-03-02 09:00" in said  # extended
+    # A damaged zip has the time of the hand-in.
+    assert "+ bob  2027-03-02 09:00, 1 day late" in said
+    assert any(one.startswith("! Bob Müller_4712: no notebook of week-01 that can be read") for one in said)
+    assert texts(course, "eve") == ["eve"]
     # A name counts more than a number.
-    assert [one.label for one in found.unknown] == ["Nobody Known_101"]
     assert list((course.folder / "submitted" / WEEK / "_unknown").glob("Nobody_Known_101/*/receipt.json"))
 
 
@@ -118,7 +118,6 @@ def test_moodle(course, tmp_path):
         ("Tutorial A-Ada Lovelace_7_assignsubmission_file_/x.ipynb", "ada"),
         ("Default group-Mel O'Neill_7_assignsubmission_file_x.ipynb", "mel"),
         ("Participant_104_assignsubmission_file_/x.ipynb", "mel"),
-        ("Tutorial A-Teilnehmerin_103_assignsubmission_file_/x.ipynb", "eve"),
         ("Participant_9_assignsubmission_file_/x.ipynb", None),
         ("anon_103_9004_x.ipynb", "eve"),
         ("anon_LATE_x7Qd2_9004_x.ipynb", "zoe"),
@@ -129,16 +128,8 @@ def test_groups_and_hidden_names(course, tmp_path, name, student):
     with (course.folder / "roster.csv").open("a", encoding="utf-8") as roster:
         roster.write("zoe,Z,Zoe,,,x7Qd2\n")
     collect(course, put(tmp_path / "all.zip", zipped((name, notebook()))))
-    kept = (course.folder / "submitted" / WEEK).glob("*/*/receipt.json")
-    assert [path.parents[1].name for path in kept] == ([student] if student else [])
-
-
-def test_a_damaged_zip_of_moodle_has_the_time_of_the_hand_in(course, tmp_path):
-    damaged = zipped(("x.ipynb", notebook()))[:-30]
-    data = zipped(("Bob Müller_7_assignsubmission_file_/w.zip", damaged))
-    found = collect(course, put(tmp_path / "moodle.zip", data, LATE))
-    assert [made.label for made in found.empty] == ["Bob Müller_7"]
-    assert receipts(course, "bob")[0]["time"] == "2027-02-27T13:00:00+01:00"
+    found = (course.folder / "submitted" / WEEK).glob("*/*/receipt.json")
+    assert [path.parents[1].name for path in found] == ([student] if student else [])
 
 
 CANVAS = (
@@ -163,8 +154,8 @@ def test_a_hand_in_of_canvas_is_not_as_late_as_its_download(course, tmp_path, ca
     assert "+ bob  late, time unknown\n" in said
     assert "+ eve  in time\n" in said
     assert "Late, nobody knows how late, so all points count until --times says more: bob" in said
-    assert text(course, "ada") == ["new"]
-    assert "there are 2 notebooks; week-01-1.ipynb was taken" in receipts(course, "ada")[0]["notes"]
+    assert texts(course, "ada") == ["new"]
+    assert "there are 2 notebooks; week-01-1.ipynb was taken" in said
     assert len(list((course.folder / "submitted" / WEEK / "_unknown").iterdir())) == 1
     counts = counting(course)
     assert [counts[who].received for who in ("ada", "bob", "eve")] == [None, None, None]
@@ -179,9 +170,12 @@ def test_a_hand_in_of_canvas_is_not_as_late_as_its_download(course, tmp_path, ca
     assert "Late, nobody knows" not in said
     bob = counting(course)["bob"]
     assert (bob.share, bob.late_days, bob.late_unknown) == (0.9, 1, False)
-    assert receipts(course, "bob")[0]["notes"] == []
+    assert kept(course, "bob")[0].receipt["notes"] == []
     assert collect(course, path).again == 4
     assert counting(course)["bob"].late_days == 1
+    times.write_text("student_id,time\nbobb,2027-03-02 10:00\n")
+    assert main([*command, "--times", str(times)]) == 2
+    assert "times.csv, line 2: the student must be in roster.csv, got 'bobb'" in capsys.readouterr().err
 
 
 def test_what_came_in_time_counts_before_what_is_late_by_a_time_unknown(course, tmp_path):
@@ -194,42 +188,23 @@ def test_what_came_in_time_counts_before_what_is_late_by_a_time_unknown(course, 
     assert not bob.late_unknown
 
 
-def test_a_zip_that_knows_no_times_has_its_own(course, tmp_path):
-    data = zipped(("bob.ipynb", notebook()), ("ada/x.ipynb", notebook()), time=(1980, 1, 1, 0, 0, 0))
+def test_a_zip_that_knows_no_times_has_its_own_and_one_students_name_is_no_canvas(course, source, tmp_path):
+    data = zipped(("bob.ipynb", notebook()), ("eve/x.ipynb", notebook()), time=(1980, 1, 1, 0, 0, 0))
     collect(course, put(tmp_path / "all.zip", data, LATE))
     assert counting(course)["bob"].received == LATE
-
-
-def test_one_students_name_is_no_canvas(course, source):
     put(source / "lovelaceada_101_9001_week-01.ipynb", notebook("ada"), LATE)
     put(source / "bob.ipynb", notebook("bob"))
-    collect(course, source)
+    assert "its name is as in Canvas's zip, which this is not" in collect(course, source).text
     assert counting(course)["ada"].late_days > 20
-    assert "collect Canvas's zip as it was downloaded" in receipts(course, "ada")[0]["notes"][0]
-
-
-def test_given_times(course, tmp_path):
-    csv = tmp_path / "times.csv"
-
-    def read(student, time):
-        csv.write_bytes(f"student_id;time\n{student};{time}\n".encode("latin-1"))
-        return collecting.read_times(csv, course)
-
-    assert read("bob", "2027-03-01 22:10")["bob"].isoformat() == "2027-03-01T22:10:00+01:00"
-    with pytest.raises(ValueError, match=r"times.csv, line 2: .*got 'bobb'. Did you mean 'bob'"):
-        read("bobb", "2027-03-01 22:10")
-    with pytest.raises(ValueError, match=r"times.csv, line 2: .*'soon'"):
-        read("bob", "soon")
 
 
 # --- clones -------------------------------------------------------------------------------------------------
 
 
-def git(folder, *words, when=IN_TIME, content=b""):
+def git(folder, *words, when=IN_TIME):
     environ = {**os.environ, "GIT_COMMITTER_DATE": when.isoformat(), "GIT_AUTHOR_DATE": when.isoformat()}
     words = ["git", "-c", "user.name=a", "-c", "user.email=a@b", "-c", "init.defaultBranch=main", *words]
-    done = subprocess.run(words, cwd=folder, env=environ, check=True, capture_output=True, input=content)
-    return done.stdout.decode().strip()
+    subprocess.run(words, cwd=folder, env=environ, check=True, capture_output=True)
 
 
 def clone(folder, when=IN_TIME):
@@ -252,12 +227,11 @@ def test_clones(course, source, relative, monkeypatch):
     (source / "bob").mkdir()
     git(source / "bob", "init", "-q")
     monkeypatch.chdir(source.parent)
-    found = collect(course, "source" if relative else source)
-    assert text(course, "ada") == ["committed"]
-    (receipt,) = receipts(course, "ada")
-    assert receipt["time"] == "2027-02-27T13:00:00+01:00"
-    assert "out.ipynb is a link or no file; left out" in receipt["notes"]
-    assert [one.student for one in found.empty] == ["bob"]
+    said = collect(course, "source" if relative else source).text
+    assert texts(course, "ada") == ["committed"]
+    assert kept(course, "ada")[0].receipt["time"] == "2027-02-27T13:00:00+01:00"
+    assert "out.ipynb is a link or no file; left out" in said
+    assert "! bob: no notebook" in said
     assert not marker.exists()
 
 
@@ -266,17 +240,18 @@ def test_a_commit_dated_before_the_release_is_noted(course, source):
     released = datetime.fromisoformat(trail.read(course.folder)[-1]["time"])
     clone(source / "ada", released - timedelta(days=1))
     clone(source / "bob", released + timedelta(days=1))
-    notes = {who: " ".join(made.notes) for who, made, _ in collect(course, source).new}
-    assert "before the assignment was released" in notes["ada"]
-    assert "before the assignment was released" not in notes["bob"]
+    assert collect(course, source).text.count("before the assignment was released") == 1
+    assert "before the assignment was released" in " ".join(kept(course, "ada")[0].receipt["notes"])
 
 
 def test_far_years_and_endless_names_stop_nobody(course, source, monkeypatch):
     clone(source / "ada", datetime(2099, 1, 1, tzinfo=UTC))
     os.utime(put(source / "eve.ipynb", notebook("y")), (2**40, 2**40))
-    assert sorted(who for who, *_ in collect(course, source).new) == ["ada", "eve"]
+    found = collect(course, source)
+    assert found.new == 2
+    assert found.text.count("its time is to come; --times gives another one") == 2
     monkeypatch.setattr(archives, "LARGEST", 100)
-    with pytest.raises(RefusedError, match="the clone must have at most"):
+    with pytest.raises(RefusedError, match="the clone must have a commit that git reads"):
         archives.of_clone(source / "ada")
 
 
@@ -288,42 +263,35 @@ def test_a_clone_that_borrows_anothers_commits_is_refused(course, source):
     (mine / "objects" / "info" / "alternates").write_text(f"{source / 'bob' / '.git'}/objects\n")
     for name in ("HEAD", "refs/heads/main"):
         (mine / name).write_bytes((source / "bob" / ".git" / name).read_bytes())
-    (empty,) = collect(course, source).empty
-    assert empty.student == "ada"
-    assert empty.notes[0].startswith("the clone must hold its own commits")
+    assert "the clone must hold its own commits" in collect(course, source).text
+    assert list(counting(course)) == ["bob"]
 
 
 # --- hostile ------------------------------------------------------------------------------------------------
 
 
-def link(name, target):
-    entry = zipfile.ZipInfo(name, (2027, 2, 27, 13, 0, 0))
-    entry.external_attr = (stat.S_IFLNK | 0o777) << 16
-    return entry, target
-
-
 def test_names_and_links_that_lead_out_are_left_out(course, source, tmp_path):
     secret = put(tmp_path / "secret.ipynb", b"the gradebook")
+    link = zipfile.ZipInfo("linked.ipynb", (2027, 2, 27, 13, 0, 0))
+    link.external_attr = (stat.S_IFLNK | 0o777) << 16
     data = zipped(
         ("../../../evil.ipynb", notebook()),
         ("/abs.ipynb", notebook()),
         ("C:\\evil.ipynb", notebook()),
         ("a\\..\\..\\evil.ipynb", notebook()),
-        link("linked.ipynb", str(secret)),
+        (link, str(secret)),
         ("week-01.ipynb", notebook("mine")),
     )
     put(source / "ada.zip", data)
     (source / "bob.ipynb").symlink_to(secret)
     (source / "eve").symlink_to(tmp_path)
     before = {path for path in tmp_path.rglob("*") if "submitted" not in path.parts}
-    found = collect(course, source)
+    said = collect(course, source).text
     assert {path for path in tmp_path.rglob("*") if "submitted" not in path.parts} == before
-    assert [who for who, *_ in found.new] == ["ada"]
-    assert text(course, "ada") == ["mine"]
-    notes = receipts(course, "ada")[0]["notes"]
-    assert sum("leads out of the zip" in one for one in notes) == 4
-    assert "linked.ipynb is a link; left out" in notes
-    assert [one.split()[0] for one in found.notes] == ["bob.ipynb", "eve"]
+    assert texts(course, "ada") == ["mine"]
+    assert list(counting(course)) == ["ada"]
+    assert said.count("is a link or leads out of the zip; left out") == 5
+    assert "! bob.ipynb is a link or no file; left out\n! eve is a link or no file; left out" in said
 
 
 @pytest.fixture
@@ -340,18 +308,15 @@ def small_limits(monkeypatch):
         zipped(*((f"{i}.txt", b"") for i in range(9))),
         zipped(("week-01.ipynb", notebook()))[:-30],
         zipped(("week-01.ipynb", notebook())).replace(b"PK\1\2\x14\3\x14\0\0", b"PK\1\2\x14\3\x14\0\1"),
-        b"hello",
     ],
-    ids=["bomb", "many", "damaged", "encrypted", "no zip"],
+    ids=["bomb", "many", "damaged", "encrypted"],
 )
 def test_bombs_and_damaged_zips_are_kept_and_not_opened(course, source, data, small_limits):
     put(source / "ada.zip", data)
     put(source / "bob.ipynb", notebook("bob"))
-    found = collect(course, source)
-    assert [one.student for one in found.empty] == ["ada"]
-    assert found.empty[0].notes
-    (kept,) = collecting.kept(course, WEEK, "ada")
-    assert (kept.folder / "original.zip").read_bytes() == data
+    assert "! ada: no notebook of week-01 that can be read" in collect(course, source).text
+    (ada,) = kept(course, "ada")
+    assert (ada.folder / "original.zip").read_bytes() == data
     assert list(counting(course)) == ["bob"]
 
 
@@ -363,21 +328,17 @@ def test_one_students_bombs_stop_nobody_else(course, tmp_path, small_limits):
         ("mel.zip", zipped(*((f"{i}.ipynb", large) for i in range(6)))),
         ("../eve.ipynb", notebook()),
     )
-    found = collect(course, put(tmp_path / "class.zip", data))
-    assert [one.student for one in found.empty] == ["ada"]
-    assert "at most 1 MB" in found.empty[0].notes[0]
-    assert text(course, "bob") == ["bob"]
-    assert "leads out" in found.notes[0]
-    assert len(list(collecting.kept(course, WEEK, "mel")[0].folder.glob("*.ipynb"))) == 2
-    assert (
-        "mel.zip: a submission must hold at most 2 MB of notebooks" in receipts(course, "mel")[0]["notes"][0]
-    )
+    said = collect(course, put(tmp_path / "class.zip", data)).text
+    assert "ada.ipynb must have at most 1 MB" in said
+    assert "mel.zip: a submission must hold at most 100 notebooks of 2 MB" in said
+    assert texts(course, "bob") == ["bob"]
+    assert len(list(kept(course, "mel")[0].folder.glob("*.ipynb"))) == 2
 
 
 def test_a_receipt_of_the_students_own_is_not_believed(course, source):
     theirs = put(source / "mine.ipynb", notebook(), LATE)
-    own = {"student": "bob", "time": "2027-02-20T12:00:00+01:00", "time_from": "given", "late": False}
-    put(source / "receipt.json", json.dumps(own | {"notebook": "mine.ipynb"}).encode())
+    own = {"student": "bob", "time": "2027-02-20T12:00:00+01:00", "late": False, "notebook": "mine.ipynb"}
+    put(source / "receipt.json", json.dumps(own).encode())
     collect(course, theirs, student="bob")
     assert counting(course)["bob"].received == LATE
 
@@ -392,15 +353,15 @@ def filled(course, name, text="mine"):
     return json.dumps(made | {"cells": cells}).encode()
 
 
-@pytest.mark.parametrize("content", [b"", b'{"cells": [{"cell_ty', b"[]", b"\xff\xfe no notebook"])
+@pytest.mark.parametrize("content", [b"", b'{"cells": [{"cell_ty', b"\xff\xfe no notebook"])
 def test_what_is_no_notebook_is_named_and_not_graded(course, source, content):
     put(source / "ada" / f"{WEEK}.ipynb", content)
-    found = collect(course, source)
-    assert [made.label for made in found.empty] == ["ada"]
-    assert "can't be read" in receipts(course, "ada")[0]["notes"][0]
+    said = collect(course, source).text
+    assert "! ada: no notebook of week-01 that can be read" in said
+    assert "can't be read" in said
     assert counting(course) == {}
-    (kept,) = collecting.kept(course, WEEK, "ada")
-    assert (kept.folder / "other-1.ipynb").read_bytes() == content
+    (ada,) = kept(course, "ada")
+    assert (ada.folder / "other-1.ipynb").read_bytes() == content
     assert collect(course, source).again == 1
 
 
@@ -414,10 +375,9 @@ def test_of_two_notebooks_the_last_that_was_written_in_is_taken_and_another_by_h
     put(source / "bob" / f"{WEEK} (1).ipynb", blank, later)
     put(source / "bob" / "scratch.ipynb", notebook("of my own"), later)
     put(source / "mel_final_version2.ipynb", blank)
-    collect(course, source)
-    said = "the notebook is called mel_final_version2.ipynb and not week-01.ipynb"
-    assert said in receipts(course, "mel")[0]["notes"]
-    (ada,), (bob,) = collecting.kept(course, WEEK, "ada"), collecting.kept(course, WEEK, "bob")
+    said = collect(course, source).text
+    assert "the notebook is called mel_final_version2.ipynb and not week-01.ipynb" in said
+    (ada,), (bob,) = kept(course, "ada"), kept(course, "bob")
     assert ada.path.read_bytes() == filled(course, WEEK, "second")
     assert bob.path.read_bytes() == filled(course, WEEK, "all")
     # The other one, by hand; it came when it came, and the last of one time counts.
@@ -425,23 +385,16 @@ def test_of_two_notebooks_the_last_that_was_written_in_is_taken_and_another_by_h
     counts = counting(course)["ada"]
     assert counts.path.read_bytes() == filled(course, WEEK, "first")
     assert counts.received == ada.time
-    with pytest.raises(ValueError, match="Did you mean 'ada'"):
-        collect(course, ada.path, student="adaa")
-    with pytest.raises(ValueError, match="one file of ada, got the folder"):
+    with pytest.raises(ValueError, match="source must be one file of ada, got"):
         collect(course, source, student="ada")
 
 
-def test_another_assignments_notebooks_are_not_graded(course, source):
+def test_another_assignments_notebook_is_not_graded(course, source):
     packs.release(course, WEEK)
     packs.release(course, "week-02")
     put(source / "ada.ipynb", filled(course, "week-02"))
-    with pytest.raises(ValueError, match="must hold notebooks of week-01, got those of week-02"):
-        collect(course, source)
-    assert not (course.folder / "submitted").exists()
     put(source / "bob.ipynb", filled(course, WEEK))
-    found = collect(course, source)
-    assert [made.label for made in found.empty] == ["ada"]
-    assert "ada.ipynb is the notebook of week-02" in receipts(course, "ada")[0]["notes"]
+    assert "ada.ipynb is the notebook of week-02" in collect(course, source).text
     assert list(counting(course)) == ["bob"]
 
 
@@ -454,9 +407,8 @@ def test_nothing_is_collected_twice_and_all_is_kept(course, source):
         ("first", day[4], 1),  # handed in once more
     ):
         put(source / "bob.ipynb", notebook(content), when)
-        assert len(collect(course, source, dry_run=True).new) == new
-        assert len(collect(course, source).new) == new
-    assert text(course, "bob") == ["first", "second", "first"]
+        assert collect(course, source).new == new
+    assert texts(course, "bob") == ["first", "second", "first"]
     bob = counting(course)["bob"]  # the one in time
     assert (bob.received, bob.late_days, bob.share) == (day[1], 0, 1)
 
@@ -470,27 +422,16 @@ def test_what_counts_of_a_group_and_after_an_extension(course, source):
     collect(course, source)
     counts = counting(course)
     assert counts["mel"].students == ("eve", "mel")
-    assert counts["ada"].late_days == 0
-    assert counts["ada"].due == course.extensions[0].until
+    assert (counts["ada"].late_days, counts["ada"].due) == (0, course.extensions[0].until)
     assert (counts["bob"].late_days, counts["bob"].share) == (3, 0.7)
     again = write_course(course.folder, ("student: ada", "student: bob"))
-    assert {one.by: one.late_days for one in collecting.counting(again, WEEK)} == {
-        "ada": 3,
-        "bob": 0,
-        "mel": 0,
-    }
+    days = {one.by: one.late_days for one in collecting.counting(again, WEEK)}
+    assert days == {"ada": 3, "bob": 0, "mel": 0}
 
 
 @pytest.mark.parametrize(
     ("hours", "which"),
-    [
-        ([-72, -24, -48], 1),
-        ([-24, 12], 0),
-        ([12, 22], 1),
-        ([12, 36, 15], 2),
-        ([60, 69, 192], 1),
-        ([120, 168, 144], 1),
-    ],
+    [([-72, -24, -48], 1), ([-24, 12], 0), ([12, 36, 15], 2), ([60, 69, 192], 1), ([120, 168, 144], 1)],
 )
 def test_the_latest_in_time_counts_then_the_last_with_the_fewest_late_days(course, source, hours, which):
     due = course.assignment(WEEK).due
@@ -506,14 +447,14 @@ def test_an_interrupted_collection_leaves_no_half(course, source, monkeypatch):
         patch.setattr("pathlib.Path.rename", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
         with pytest.raises(KeyboardInterrupt):
             collect(course, source)
-    assert collecting.kept(course, WEEK, "bob") == []
+    assert kept(course, "bob") == []
     collect(course, source)
-    assert len(collecting.kept(course, WEEK, "bob")) == 1
+    assert len(kept(course, "bob")) == 1
     assert not list((course.folder / "submitted").rglob(".part-*"))
 
 
 def test_what_can_not_be_collected(course, source, tmp_path):
-    with pytest.raises(FileNotFoundError, match="source must be a folder or a zip"):
+    with pytest.raises(ValueError, match="source must be a folder or a zip"):
         collect(course, tmp_path / "nowhere")
     with pytest.raises(ValueError, match="with no file in it"):
         collect(course, source)

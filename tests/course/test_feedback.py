@@ -14,7 +14,7 @@ from typing import Any
 from zoneinfo import ZoneInfo
 
 import pytest
-from made_up_class import DUE, MISTAKE, SHEET, grade_one
+from made_up_class import DUE, SHEET, grade_one
 
 from ppobook.course import feedback, returning
 from ppobook.course.feedback import Page, Setting
@@ -84,7 +84,7 @@ def page(
     parts = {}
     for part in SHEET.parts:
         auto = result["parts"].get(part.name, {}).get("points")
-        parts[part.name] = PartScore(part.max, auto, comment=answer.get("comment", ""))
+        parts[part.name] = PartScore(part.points, auto, comment=answer.get("comment", ""))
     parts[WHY] = replace(parts[WHY], manual=answer.get("mark"))
     parts |= {name: replace(parts[name], **facts) for name, facts in answer.get("corrected", {}).items()}
     share = max(0, 1 - late / 10)
@@ -120,6 +120,8 @@ def test_it_says_what_was_right_and_which_mistake_it_was_and_where_to_read():
     assert "It is <code>min</code>." in html
     assert "It never comes back. (2 points.)" in said
     assert "Good." in said
+    assert WORDS["errors"] not in said
+    assert "cell 7: NameError: name" in text(page(errors=["name 'x' is not defined\nhere"]))
     nowhere = page(replace(SETTING, site=""), **{"clipped-loss": 0})
     assert not [address for address in Alive(nowhere).addresses if not address.startswith("#")]
 
@@ -243,13 +245,6 @@ def test_markdown_and_formulas_are_rendered_and_links_are_text():
     assert "<code>\\left(</code>" in rendered("What is $\\left($ for?")
     assert "<mi>γ</mi>" in rendered("A discount {math}`\\gamma`.")
     assert len(rendered("x" * 100_000)) < 21_000
-
-
-def test_a_checks_message_is_read_back():
-    found = feedback.paragraphs(MISTAKE)
-    assert [head for head, _ in found] == ["Seen", "Think", "Read"]
-    assert found[0][1].endswith("ratio could also be raised by making the old policy less sure.")
-    assert found[2][1].endswith("(sec-short-ppo).")
 
 
 # --- giving it back -----------------------------------------------------------------------------------------

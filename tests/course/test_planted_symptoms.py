@@ -45,7 +45,7 @@ def replay(name: str, part: str, form: Variant) -> tuple[Shown, Shown]:
     """Run a Hunt's cells with this bug planted: what they show with the bug, and with the solution."""
     found = sets.open_set(name)
     exercise = next(one for one in found.exercises if part in {p.name for p in one.parts})
-    cells = [found.notebook["cells"][i] for i in choosing.choose(found, [exercise]).cells]
+    cells = [found.notebook["cells"][i] for i in choosing.choose(found, [exercise])]
     notebook = form.apply(masters.reader({**found.notebook, "cells": cells}))
     space: dict[str, Any] = {}
     shown, mended = Shown(space=space), Shown(space=space)

@@ -134,9 +134,3 @@ def written(folder: Path, declarations: str) -> Path:
 def test_a_declaration_that_cannot_be_is_refused(tmp_path: Path, text: str, said: str) -> None:
     with pytest.raises(ValueError, match=said):
         declared(written(tmp_path, text))
-
-
-def test_a_text_that_is_not_there_cannot_be_changed(tmp_path: Path) -> None:
-    master = written(tmp_path, '[[add]]\nk = [2]\ntext = [["gone", "{k}"]]')
-    with pytest.raises(ValueError, match="changes 'gone', which must be in its exercise"):
-        declared(master)["add"][0].apply(masters.read(master))

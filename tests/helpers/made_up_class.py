@@ -11,18 +11,18 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-from ppobook.course.records import Job, Sheet, SheetPart, Submission
+from ppobook.course.pack import PackPart
+from ppobook.course.records import Job, Sheet, Submission
 from ppobook.course.roster import Student
 
 DUE = datetime(2027, 3, 1, 22, 59, tzinfo=UTC)
 SHEET = Sheet(
     assignment="week-03",
-    notebook="03_the_clipped_surrogate",
     due=DUE,
     parts=(
-        SheetPart("clipped-loss", "test", 4, "clipped-loss", "The clipped loss"),
-        SheetPart("hunt-minmax", "test", 3, "hunt-minmax", "Quick, and then gone"),
-        SheetPart(
+        PackPart("clipped-loss", "test", 4, "clipped-loss", "The clipped loss"),
+        PackPart("hunt-minmax", "test", 3, "hunt-minmax", "Quick, and then gone"),
+        PackPart(
             "hunt-minmax-why",
             "manual",
             3,
@@ -85,15 +85,15 @@ def grade_one(content: bytes, by: str) -> dict[str, Any]:
     parts = {}
     for part in SHEET.parts:
         if part.role == "test":
-            points = answer.get(part.name, part.max)
-            right = points == part.max
+            points = answer.get(part.name, part.points)
+            right = points == part.points
             kind, name, message = ("right", part.name, f"✓ Right: {part.name}")
             if not right:
                 kind, name, message = "mistake", "old_logp is not detached", MISTAKE
             kind, name, message = answer.get("verdicts", {}).get(part.name, (kind, name, message))
             parts[part.name] = {
                 "points": points,
-                "max": part.max,
+                "max": part.points,
                 "kind": kind,
                 "mistake": name,
                 "message": message,

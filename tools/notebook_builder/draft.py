@@ -24,11 +24,9 @@ def draft(target: Target) -> Notebook:
     if target.kind in ("master", "reader"):
         facts = promises(target)
         outcomes = [outcome["id"] for outcome in facts["outcomes"]] if facts else None
-        try:
-            masters.validate(notebook, outcomes=outcomes)
-        except masters.MasterError as error:
+        if said := masters.problems(notebook, outcomes=outcomes):
             relative = target.source.relative_to(target.root)
-            raise BuildError("\n".join(f"{relative}: {line}" for line in str(error).splitlines())) from None
+            raise BuildError("\n".join(f"{relative}: {line}" for line in said))
         if target.kind == "reader":
             notebook = masters.reader(notebook)
     try:

@@ -1,8 +1,8 @@
-"""`ppobook course new`, `check`, `release`, `roster`, `collect` and `extend`."""
+"""`ppobook course new`, `check`, `release`, `solutions`, `similar`, `roster`, `collect` and `extend`."""
 
 from __future__ import annotations
 
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated
 
@@ -23,45 +23,18 @@ MARKS = {"fails": "✗", "note": "·", "ok": "✓"}
 
 
 @command
-def new(
-    folder: Folder,
-    /,
-    *,
-    title: str = "Policy optimization",
-    begin: Day = None,
-    weeks: int = 14,
-    chapters: tuple[int, ...] | None = None,
-    timezone: str | None = None,
-    dry_run: bool = False,
-) -> None:
+def new(folder: Folder, /, *, begin: Day = None, weeks: int = 14) -> None:
     """Make the folder of a course, with a course.yml that explains itself and a secret of its own.
 
     Args:
         folder: the folder, outside of the book's
-        title: the course's title
         begin: the first day of the term, 2027-02-01; the next Monday if left out
         weeks: the weeks of the term
-        chapters: the chapters to assign, 1,2,3; all that have exercises if left out
-        timezone: the time zone of its dates, Europe/Berlin; the machine's if left out
-        dry_run: print the course.yml, and write nothing
     """
     from ppobook.course import beginning, settings
 
-    validation.path("folder", folder, "a folder for the course")
-    first = None if begin is None else settings.day(begin, "begin")
-    text = beginning.begin(
-        folder,
-        title=title,
-        first=first,
-        weeks=weeks,
-        chapters=chapters,
-        timezone=timezone,
-        dry_run=dry_run,
-    )
-    if dry_run:
-        print(text, end="")
-        return
-    print(f"{folder}/course.yml is yours to edit: assignments, dates, exercises.")
+    beginning.begin(folder, None if begin is None else settings.day(begin, "begin"), weeks)
+    print(f"{folder}/course.yml is yours to edit: title, time zone, assignments, dates, exercises.")
     print(f"Then: ppobook course roster FILE --course {folder}; ppobook course check --course {folder}")
 
 
@@ -85,26 +58,24 @@ def check(*, course: Folder = ".") -> None:
 
 
 @command
-def release(name: Name, /, *, replace: bool = False, dry_run: bool = False, course: Folder = ".") -> None:
+def release(name: Name, /, *, replace: bool = False, course: Folder = ".") -> None:
     """Make the zip that students get, release/ASSIGNMENT.zip.
 
     Args:
         name: the assignment
         replace: release it anew, though what was handed out differs
-        dry_run: say what would be released, and write nothing
         course: the course's folder
     """
     from ppobook.course import packs, settings
 
     opened = settings.load(course)
-    made = packs.release(opened, name, replace=replace, dry_run=dry_run)
-    for part in made.pack.parts:
+    pack, made = packs.release(opened, name, replace=replace)
+    for part in pack.parts:
         how = "checked" if part.role == "test" else "read by a person"
         print(f"  {part.name}: {part.points:g} points, {how}")
-    state = {"new": "", "unchanged": ", as it was released", "changed": ", released anew"}[made.state]
-    would = "would be " if dry_run else ""
-    print(f"{made.path}: {would}{made.pack.points:g} points in {len(made.pack.parts)} parts{state}")
-    if not dry_run and made.state == "changed" and any((opened.folder / "graded" / name).glob("*.json")):
+    state = {"new": "", "unchanged": ", as it was released", "changed": ", released again"}[made]
+    print(f"{packs.RELEASE}/{name}.zip: {pack.points:g} points in {len(pack.parts)} parts{state}")
+    if made == "changed" and any((opened.folder / "graded" / name).glob("*.json")):
         print(f"What was graded counts again after: ppobook course grade {name}")
 
 
@@ -124,14 +95,11 @@ def solutions(name: Name, /, *, course: Folder = ".") -> None:
     from ppobook.run.files import atomic_write
 
     opened = settings.load(course)
-    assignment, pack = opened.assignment(name), packs.released(opened, name)
-    if pack is None:
-        raise ValueError(f"assignment {name} must be released first: ppobook course release {name}")
+    solved = packs.solved(opened, packs.handed_out(opened, name))
     path = opened.folder / packs.RELEASE / f"{name}-solutions.ipynb"
-    content = json.dumps(packs.solved(opened, pack), indent=1, ensure_ascii=False) + "\n"
-    atomic_write(path, content)
+    atomic_write(path, json.dumps(solved, indent=1, ensure_ascii=False) + "\n")
     print(path)
-    if not lateness.over(opened, assignment, datetime.now(UTC)):
+    if not lateness.over(opened, opened.assignment(name), datetime.now(UTC)):
         print("! Submissions still count: keep it until the late days and all extensions are over.")
 
 
@@ -151,11 +119,7 @@ def similar(name: Name, /, *, out: MaybeFile = None, course: Folder = ".") -> No
     from ppobook.run.files import atomic_write
 
     opened = settings.load(course)
-    opened.assignment(name)
-    pack = packs.released(opened, name)
-    if pack is None:
-        raise ValueError(f"assignment {name} must be released first: ppobook course release {name}")
-    counting = collecting.counting(opened, name)
+    pack, counting = packs.handed_out(opened, name), collecting.counting(opened, name)
     found = similarity.similar(pack, {"+".join(one.students): one.path.read_bytes() for one in counting})
     for one in found:
         print(f"{one.part}  {one.share:.0%}  {', '.join(one.students)}")
@@ -179,13 +143,11 @@ def students(file: MaybeFile = None, /, *, dry_run: bool = False, course: Folder
     from ppobook.course import roster, settings
 
     folder = settings.load(course).folder
-    had = roster.load(folder)
     if file is None:
-        for one in had:
+        for one in roster.load(folder):
             print(f"{one.student_id}  {one.name}{f'  {one.group}' if one.group else ''}")
         return
-    listed = roster.read(validation.path("file", file, "a list of students"), [one.student_id for one in had])
-    after, said = roster.merged(folder, listed)
+    after, said = roster.merged(folder, roster.read(validation.path("file", file, "a list of students")))
     for line in said:
         print(line)
     if not dry_run:
@@ -201,7 +163,6 @@ def collect(
     *,
     student: MaybeStudent = None,
     times: MaybeFile = None,
-    dry_run: bool = False,
     course: Folder = ".",
 ) -> None:
     """Keep what was handed in, under submitted/. A source can be collected again at any time.
@@ -213,55 +174,27 @@ def collect(
             of several that somebody handed in
         times: a CSV with student_id and time, for a source that does not know when something came; it also
             corrects what was collected before
-        dry_run: say what would be collected, and keep nothing
         course: the course's folder
     """
     from ppobook.course import collecting, settings
     from ppobook.course.safe_text import line
 
-    if times is not None and not validation.path("times", times, "a CSV file").is_file():
-        raise FileNotFoundError(f"times must be a CSV file, got {times!r}, which is not there")
     opened = settings.load(course)
-    given = collecting.read_times(Path(times), opened) if times is not None else None
-    found = collecting.collect(opened, name, source, student=student, times=given, dry_run=dry_run)
-    now = datetime.now(UTC)
-    for who, made, came in found.new:
-        print(f"+ {who}  {came}")
-        if made.time is not None and made.time > now + timedelta(minutes=5):  # clocks differ a little
-            print("    its time is to come; --times gives another one")
-        for note in made.notes:
-            print(line(f"    {note}"))
-    for who, came in found.updated:
-        print(f"~ {who}  {came}")
-    for made in found.empty:
-        why = f"no notebook of {name} that can be read, so nothing to grade; what came is kept"
-        print(line(f"! {made.label}: {why}"))
-    for made in found.unknown:
-        where = f"nobody in the roster, or not one alone; kept in submitted/{name}/_unknown"
-        print(f"? {line(made.label)}: {where}")
-    for note in found.notes:
-        print(line(f"! {note}"))
+    given = None if times is None else collecting.read_times(validation.path("times", times), opened)
+    found = collecting.collect(opened, name, source, student=student, times=given)
+    for said in found.said:
+        print(line(said))
     if found.missing:
-        print(f"Nothing yet from: {', '.join(one.student_id for one in found.missing)}")
-    total = validation.counted(len(found.new), "new submission")
-    updated = f", {len(found.updated)} with another time" if found.updated else ""
-    print(f"{total}{updated}, {found.again} already kept{'; nothing was written' * dry_run}")
+        print(f"Nothing yet from: {', '.join(found.missing)}")
+    updated = f", {found.updated} with another time" if found.updated else ""
+    print(f"{validation.counted(found.new, 'new submission')}{updated}, {found.again} already kept")
     late = [one.by for one in collecting.counting(opened, name) if one.late_unknown]
     if late:
         print(f"Late, nobody knows how late, so all points count until --times says more: {', '.join(late)}")
 
 
 @command
-def extend(
-    student: StudentId,
-    name: Name,
-    /,
-    *,
-    until: Time,
-    reason: str,
-    dry_run: bool = False,
-    course: Folder = ".",
-) -> None:
+def extend(student: StudentId, name: Name, /, *, until: Time, reason: str, course: Folder = ".") -> None:
     """Give a student more time. It is written into course.yml, and into the trail, log.jsonl.
 
     Args:
@@ -269,12 +202,10 @@ def extend(
         name: the assignment
         until: the new due time, "2027-03-05 23:59", in the course's time zone
         reason: why, which only the trail shows
-        dry_run: show the line, and write nothing
         course: the course's folder
     """
     from ppobook.course import lateness, settings
 
     opened = settings.load(course)
     moment = settings.moment(until, opened.timezone, "until")
-    line = lateness.extend(opened, student, name, moment, reason, dry_run=dry_run)
-    print(f"course.yml{' would get' * dry_run}: - {line}")
+    print(f"course.yml: - {lateness.extend(opened, student, name, moment, reason)}")

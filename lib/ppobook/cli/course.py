@@ -36,7 +36,7 @@ COMMANDS = {
 PUBLIC = ("slides", "schedule")
 
 EXAMPLES = """\
-  ppobook course new ~/course --begin 2027-02-01 --weeks 14 --chapters 1,2,3
+  ppobook course new ~/course --begin 2027-02-01 --weeks 14
   ppobook course roster students.csv --course ~/course
   ppobook course check --course ~/course
   ppobook course release week-03 --course ~/course

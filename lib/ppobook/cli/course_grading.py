@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from collections import Counter
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -23,7 +22,6 @@ Part = Annotated[str, tyro.conf.arg(metavar="PART")]
 MaybePart = Annotated[str | None, tyro.conf.arg(metavar="PART")]
 Form = Annotated[str, tyro.conf.arg(metavar="FORM")]
 
-_TRUST = "--without-sandbox-i-trust-every-student"
 _RISK = (
     "each student's code runs as a program of yours, and can read, change and send away whatever you can, "
     "the course's secret and grades too"
@@ -38,7 +36,6 @@ def grade(
     again: bool = False,
     processes: int = 2,
     without_sandbox_i_trust_every_student: bool = False,
-    dry_run: bool = False,
     course: Folder = ".",
 ) -> None:
     """Grade every submission that counts, once, each in a sandbox. It goes on where it was stopped.
@@ -49,13 +46,11 @@ def grade(
         processes: how many submissions are graded at a time
         without_sandbox_i_trust_every_student: for a system without bubblewrap: students' code runs as a
             program of yours, and can read, change and send away whatever you can
-        dry_run: say what would be graded and why, and grade nothing
         course: the course's folder
     """
     from ppobook.course import settings
 
-    opened = settings.load(course)
-    _grade(opened, name, None, again, processes, without_sandbox_i_trust_every_student, dry_run)
+    _grade(settings.load(course), name, None, again, processes, without_sandbox_i_trust_every_student)
 
 
 @command
@@ -65,7 +60,6 @@ def regrade(
     *,
     processes: int = 2,
     without_sandbox_i_trust_every_student: bool = False,
-    dry_run: bool = False,
     course: Folder = ".",
 ) -> None:
     """Grade one part of all submissions again, such as after its check was mended; the rest stays.
@@ -74,57 +68,44 @@ def regrade(
         part: the part, in whichever assignment it is
         processes: how many submissions are graded at a time
         without_sandbox_i_trust_every_student: as for `grade`
-        dry_run: say what would be graded, and grade nothing
         course: the course's folder
     """
     from ppobook.course import settings, work
-    from ppobook.run.spellings import did_you_mean
 
     opened = settings.load(course)
-    sheets = [work.sheet(opened, name) for name in work.released(opened, ())]
-    tested = {sheet.assignment: [p.name for p in sheet.parts if p.role == "test"] for sheet in sheets}
-    found = [name for name, parts in tested.items() if part in parts]
-    if not found:
-        every = [one for parts in tested.values() for one in parts]
-        raise ValueError(f"part must be one that a check judges, got {part!r}{did_you_mean(part, every)}")
-    for assignment in found:
-        _grade(opened, assignment, part, False, processes, without_sandbox_i_trust_every_student, dry_run)
+    tested = {name: work.job(opened, name).checks for name in work.released(opened)}
+    validation.choice("part", part, [one for parts in tested.values() for one in parts])
+    for assignment, parts in tested.items():
+        if part in parts:
+            _grade(opened, assignment, part, False, processes, without_sandbox_i_trust_every_student)
 
 
-def _grade(
-    opened: Course, name: str, part: str | None, again: bool, processes: int, trusted: bool, dry_run: bool
-) -> None:
+def _grade(opened: Course, name: str, part: str | None, again: bool, processes: int, trusted: bool) -> None:
     """Grade an assignment, or one part of it."""
-    from ppobook.course import collecting, graders, run, sandbox, trail, work
+    from ppobook.course import collecting, graders, own_checks, packs, run, sandbox, sets, trail, work
     from ppobook.course.safe_text import line
 
     validation.count("processes", processes)
     job, counting = work.job(opened, name), collecting.counting(opened, name)
-    todo, kept = run.due(job, counting, part=part, again=again)
+    todo, _ = run.due(job, counting, part=part, again=again)
     if part is None:
-        _say_other_points(opened, name)
-    if dry_run:
-        for why, count in Counter(why for _, why in todo).most_common():
-            print(f"{validation.counted(count, 'submission')} to grade: {why}")
-        print(f"{validation.counted(kept, 'submission')} graded already; nothing was written")
-        return
-    work.ready(opened, name)
+        _say_changed(opened, name)
+    for one in sets.open_all(packs.handed_out(opened, name).set, opened.folder):
+        own_checks.refuse(one)
     if todo and not trusted and (readable := sandbox.readable(opened.folder)):
         raise ValueError(f"{readable}; move it")
     missing = sandbox.available() if todo else None
     if missing is not None and not trusted:
         raise ValueError(
             f"grading must have a sandbox: {missing} Without one, {_RISK}; if you trust every student with "
-            f"that, {_TRUST} grades all the same"
+            "that, --without-sandbox-i-trust-every-student grades all the same"
         )
     if trusted:
-        better = "" if missing or not todo else "; there can be one here, so leave the option out"
-        print(f"! no sandbox: {_RISK}{better}", file=sys.stderr)
+        print(f"! no sandbox: {_RISK}", file=sys.stderr)
     if todo:
         # Each process loads the library before the first line of progress.
-        print(
-            f"{validation.counted(len(todo), 'submission')} to grade; it takes a moment to begin", flush=True
-        )
+        said = validation.counted(len(todo), "submission")
+        print(f"{said} to grade; it takes a moment to begin", flush=True)
         if part is not None:
             trail.note(opened.folder, "regrade", assignment=name, part=part, submissions=len(todo))
         if trusted:
@@ -151,45 +132,27 @@ def _grade(
 
 
 @command
-def mark(
-    names: Names = (),
-    /,
-    *,
-    with_names: bool = False,
-    port: int = 0,
-    no_browser: bool = False,
-    course: Folder = ".",
-) -> None:
+def mark(names: Names = (), /, *, no_browser: bool = False, course: Folder = ".") -> None:
     """Open the page for questions that a person marks, until Ctrl-C.
 
     Args:
         names: the assignments; all that were released if left out
-        with_names: show whose an answer is
-        port: the page's port on this machine; 0 takes a free one
         no_browser: only print its address
         course: the course's folder
     """
     import webbrowser
 
-    from ppobook.course import report, roster, settings, work
+    from ppobook.course import report, settings, work
     from ppobook.course.marking import Marking
     from ppobook.course.marking_server import MarkingServer
 
-    validation.count("port", port, low=0, high=65535)
     opened = settings.load(course)
     states = {name: work.state(opened, name) for name in work.released(opened, names)}
-    shown = {one.student_id: one.name for one in roster.load(opened.folder)} if with_names else {}
-    sheets = {name: (state.sheet, state.submissions) for name, state in states.items()}
     for name, state in states.items():
         for said, students in report.displaced(state.records).items():
-            who = ", ".join(shown.get(one, one) for one in students) if with_names else str(len(students))
-            print(f"! {name}: {said}: {who}")
-    marking = Marking(opened.folder, opened.secret, sheets, shown)
-    try:
-        opened_server = MarkingServer(marking, port)
-    except OSError:
-        raise ValueError(f"port must be one that this machine has free, got {port}") from None
-    with opened_server as server:
+            print(f"! {name}: {said}: {len(students)}")
+    sheets = {name: (state.sheet, state.submissions) for name, state in states.items()}
+    with MarkingServer(Marking(opened.folder, opened.secret, sheets)) as server:
         print(f"{server.address}\nCtrl-C ends it; everything is saved as you go.", flush=True)
         if not no_browser:
             webbrowser.open(server.address)
@@ -200,23 +163,13 @@ def mark(
 
 
 @command
-def feedback(
-    names: Names = (),
-    /,
-    *,
-    student: MaybeStudent = None,
-    give_back: MaybeFile = None,
-    dry_run: bool = False,
-    course: Folder = ".",
-) -> None:
+def feedback(names: Names = (), /, *, give_back: MaybeFile = None, course: Folder = ".") -> None:
     """Write a page for each student and assignment: feedback/STUDENT/ASSIGNMENT.html.
 
     Args:
         names: the assignments; all that were released if left out
-        student: for this student only
         give_back: the zip with the submissions as Moodle or Canvas gave it; makes from it the zip that Moodle
             takes as feedback files, or Canvas as returned submissions, feedback/ASSIGNMENT.zip
-        dry_run: say how many would be written, and write nothing
         course: the course's folder
     """
     from datetime import UTC, datetime
@@ -224,36 +177,24 @@ def feedback(
     from ppobook.course import lateness, returning, roster, settings, work
     from ppobook.course.feedback import Page
     from ppobook.run.files import atomic_write
-    from ppobook.run.progress import Progress
 
     opened = settings.load(course)
     students = {one.student_id: one.name for one in roster.load(opened.folder)}
-    if student is not None:
-        roster.find(roster.load(opened.folder), student)
-    setting = work.setting(opened)
-    chosen = work.released(opened, names)
+    setting, chosen = work.setting(opened), work.released(opened, names)
     if give_back is not None and len(chosen) != 1:
         raise ValueError("give_back must be the download of one assignment; name it")
     for name in chosen:
-        state = work.state(opened, name)
+        state, varied = work.state(opened, name), work.varied(opened, name)
         over = lateness.over(opened, opened.assignment(name), datetime.now(UTC))
-        graded = [(who, one) for who, one in state.graded() if student in (None, who)]
-        written, varied = 0, work.varied(opened, name)
-        with Progress(len(graded), 0, name, "page", None) as progress:
-            for count, (who, submission) in enumerate(graded, start=1):
-                found = state.records[who], state.scores[who], students[who]
-                page = Page(setting, state.sheet, submission, *found, over, varied).html()
-                path = opened.folder / "feedback" / who / f"{name}.html"
-                if not path.exists() or path.read_bytes() != page.encode():
-                    written += 1
-                    if not dry_run:
-                        path.parent.mkdir(parents=True, exist_ok=True)
-                        atomic_write(path, page, sync=False)
-                progress.show(count, {})
-        would = "would be " if dry_run else ""
-        same = f", {len(graded) - written} as they were" if written < len(graded) else ""
-        print(f"{name}: {validation.counted(written, 'page')} {would}written{same}")
-        if give_back is not None and not dry_run:
+        graded = list(state.graded())
+        for who, submission in graded:
+            found = state.records[who], state.scores[who], students[who]
+            path = opened.folder / "feedback" / who / f"{name}.html"
+            path.parent.mkdir(parents=True, exist_ok=True)
+            page = Page(setting, state.sheet, submission, *found, over, varied)
+            atomic_write(path, page.html(), sync=False)
+        print(f"{name}: {validation.counted(len(graded), 'page')} written")
+        if give_back is not None:
             out = opened.folder / "feedback" / f"{name}.zip"
             out.parent.mkdir(exist_ok=True)
             left = returning.zipped(Path(give_back), work.pages(opened, name, graded), out, f"{name}.html")
@@ -264,64 +205,35 @@ def feedback(
 
 
 @command
-def grades(
-    names: Names = (),
-    /,
-    *,
-    form: Form = "plain",
-    template: MaybeFile = None,
-    zeros: bool = False,
-    unfinished: bool = False,
-    dry_run: bool = False,
-    course: Folder = ".",
-) -> None:
-    """Write grades as a table, grades/FORM.csv.
+def grades(names: Names = (), /, *, form: Form = "plain", course: Folder = ".") -> None:
+    """Write grades as a table, grades/FORM.csv. Where something is to be graded or marked, no points stand.
 
     Args:
         names: the assignments; all that were released if left out
         form: plain, canvas or moodle
-        template: what Canvas or Moodle exported, with its own numbers of students and assignments
-        zeros: write 0, and not nothing, where nothing was handed in
-        unfinished: write points also where some answers are not marked yet
-        dry_run: print the table, and write nothing
         course: the course's folder
     """
     from ppobook.course import grades, roster, run, settings, work
     from ppobook.run.files import atomic_write
 
     opened = settings.load(course)
-    given = None
-    if template is not None:
-        given = grades.read(validation.path("template", template, "a CSV file"))
     chosen = work.released(opened, names)
     states = [work.state(opened, name) for name in chosen]
     columns = []
     for state in states:
-        late = {
-            who: "?" if one.late_unknown else str(one.late_days)
-            for one in state.submissions
-            for who in one.students
-        }
-        comments = {
-            who: "\n".join(f"{part}: {said}" for part, p in score.parts.items() for said in p.comments)
-            for who, score in state.scores.items()
-        }
+        handed = [(who, one) for one in state.submissions for who in one.students]
+        late = {who: "?" if one.late_unknown else str(one.late_days) for who, one in handed}
         todo, _ = run.due(state.job, state.submissions)
         to_grade = {who for one, _ in todo for who in one.students}
-        facts = (state.sheet.assignment, state.sheet.called, state.sheet.max)
-        columns.append(grades.Column(*facts, state.scores, late, comments, to_grade))
-    made = grades.Grades(roster.load(opened.folder), columns, "0" if zeros else "", unfinished)
-    table = grades.written(made.table(form, given))
-    if dry_run:
-        print(table, end="")
-        return
+        columns.append(grades.Column(state.sheet, state.scores, late, to_grade))
+    table = grades.written(grades.table(form, roster.load(opened.folder), columns))
     file = opened.folder / "grades" / f"{'-'.join([form, *(chosen if names else ())])}.csv"
     file.parent.mkdir(exist_ok=True)
     atomic_write(file, table)
     print(f"{file}: {validation.counted(len(columns), 'assignment')}")
     for state in states:
         _say_unfinished(state)
-        _say_other_points(opened, state.sheet.assignment)
+        _say_changed(opened, state.sheet.assignment)
 
 
 @command
@@ -339,10 +251,10 @@ def report(names: Names = (), /, *, with_names: bool = False, course: Folder = "
     count = len(roster.load(opened.folder))
     found = []
     for name in work.released(opened, names):
-        state = work.state(opened, name)
+        state, varied = work.state(opened, name), work.varied(opened, name)
         facts = (state.sheet, state.submissions, state.records, state.scores, count)
-        found.append(report.report(*facts, work.varied(opened, name)))
-    print("\n\n".join(report.text(one, names=with_names) for one in found))
+        found.append(report.report(*facts, names=with_names, varied=varied))
+    print("\n\n".join(found))
 
 
 @command
@@ -379,19 +291,19 @@ def correct(
     if len(chosen) != 1:
         raise ValueError(f"one of --points, --full, --excused and --undo must be given, got {len(chosen)}")
     who = work.correct(settings.load(course), name, part or "", student or "", chosen[0], points, reason)
-    now = {"points": f"{points:g} points" if points is not None else "", "full": "all points"}
-    said = now.get(chosen[0], {"excused": "excused", "undo": "as it was before"}.get(chosen[0], ""))
-    print(f"{', '.join(who) if student else 'everyone'}: {part or name}, {said}")
+    said = {"full": "all points", "excused": "excused", "undo": "as it was before"}
+    now = said.get(chosen[0], f"{points or 0:g} points")
+    print(f"{', '.join(who) if student else 'everyone'}: {part or name}, {now}")
 
 
-def _say_other_points(course: Course, name: str) -> None:
-    """Say where course.yml gives other points than those that count."""
+def _say_changed(course: Course, name: str) -> None:
+    """Say where course.yml or the book has changed since the release."""
     from ppobook.course import work
 
-    if said := work.other_points(course, name):
+    if work.changed(course, name):
         print(
-            f"! {name}: the points that were released count, and by course.yml they are others: "
-            f"{'; '.join(said)}. They count after: ppobook course release {name} --replace, then grade {name}"
+            f"! {name}: it counts as it was released, and course.yml or the book has changed since; the "
+            f"change counts after: ppobook course release {name} --replace, then grade {name}"
         )
 
 
@@ -414,7 +326,6 @@ def _say_unfinished(state: State) -> None:
     name = state.sheet.assignment
     todo, _ = run.due(state.job, state.submissions)
     if todo:
-        print(
-            f"! {name}: {validation.counted(len(todo), 'submission')} to grade: ppobook course grade {name}"
-        )
+        said = validation.counted(len(todo), "submission")
+        print(f"! {name}: {said} to grade: ppobook course grade {name}")
     _say_waiting(state)

@@ -8,21 +8,20 @@ from typing import Annotated
 import tyro
 
 from ppobook import validation
-from ppobook.cli.assigning import Day, Folder
+from ppobook.cli.assigning import Folder
 from ppobook.cli.parsing import MaybeFile, command
 
 Chapter = Annotated[str, tyro.conf.arg(metavar="CHAPTER")]
 
 
 @command
-def schedule(*, weeks: int = 10, begin: Day = None, course: Folder = ".", out: MaybeFile = None) -> None:
+def schedule(*, weeks: int = 10, course: Folder = ".", out: MaybeFile = None) -> None:
     """Plan a term of 6, 10 or 14 weeks: what to read, do and discuss in each, and the hours it takes at home.
 
     In a course's folder the plan has its assignments, with their dates and titles.
 
     Args:
         weeks: how many weeks, 6, 10 or 14
-        begin: the first day of the first week, 2027-02-01; if left out, that of course.yml
         course: the course's folder
         out: write it to this Markdown file
     """
@@ -33,18 +32,15 @@ def schedule(*, weeks: int = 10, begin: Day = None, course: Folder = ".", out: M
     from ppobook.teaching.workspace import find_source
 
     validation.choice("--weeks", str(weeks), map(str, plans.lengths()))
-    first = None if begin is None else settings.day(begin, "--begin")
     book = contents.read_book(find_source())
     plan = plans.ready(book, weeks)
     if (Path(course) / settings.FILE).exists():
-        opened = settings.load(course)
-        plan = schedule.of_course(plan, book, opened, first or opened.begin)
-    elif first is not None:
-        plan = schedule.dated(plan, first)
+        plan = schedule.of_course(plan, book, settings.load(course))
+    text = schedule.as_markdown(plan, book)
     if out is None:
-        print(schedule.as_text(plan, book), end="")
+        print(text, end="")
         return
-    atomic_write(new_file("--out", out, (".md",)), schedule.as_markdown(plan, book).encode())
+    atomic_write(new_file("--out", out, (".md",)), text.encode())
     print(f"{out}: {plan.title}")
 
 

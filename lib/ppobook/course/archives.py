@@ -13,7 +13,7 @@ import subprocess
 import threading
 import zipfile
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import UTC, datetime, tzinfo
 from functools import partial
 from io import BytesIO
@@ -45,12 +45,8 @@ class File:
         return self.parts[-1]
 
 
-@dataclass
-class Source:
-    """The files of a source, and notes on what was left out, each with the path that it is about."""
-
-    files: list[File] = field(default_factory=list)
-    notes: list[tuple[tuple[str, ...], str]] = field(default_factory=list)
+# The files of a source, and notes on what was left out.
+Source = tuple[list[File], list[str]]
 
 
 def _parts(name: str) -> tuple[str, ...]:
@@ -97,16 +93,14 @@ def of_zip(content: bytes | Path, zone: tzinfo) -> Source:
         raise RefusedError(f"the zip must be whole, got a damaged one ({error})") from None
     if len(entries) > MOST_FILES:
         raise RefusedError(f"the zip must hold at most {MOST_FILES:,} files, got {len(entries):,}")
-    source = Source()
+    files, notes = [], []
     for entry in entries:
         parts = _parts(entry.filename)
-        if not parts:
-            source.notes.append(((), f"{entry.filename[:80]!r} leads out of the zip; left out"))
-        elif stat.S_ISLNK(entry.external_attr >> 16):
-            source.notes.append((parts, f"{'/'.join(parts)} is a link; left out"))
+        if not parts or stat.S_ISLNK(entry.external_attr >> 16):
+            notes.append(f"{entry.filename[:80]!r} is a link or leads out of the zip; left out")
         elif not entry.is_dir() and not _is_junk(parts):
-            source.files.append(File(parts, _entry_time(entry, zone), partial(read, entry)))
-    return source
+            files.append(File(parts, _entry_time(entry, zone), partial(read, entry)))
+    return files, notes
 
 
 def _entry_time(entry: zipfile.ZipInfo, zone: tzinfo) -> datetime | None:
@@ -118,17 +112,17 @@ def _entry_time(entry: zipfile.ZipInfo, zone: tzinfo) -> datetime | None:
 
 def of_folder(folder: Path) -> Source:
     """The files of a folder. Links are not followed."""
-    source = Source()
+    files, notes = [], []
     for path in sorted(folder.rglob("*")):  # not into links
         parts = tuple(map(whole, path.relative_to(folder).parts))
-        if _is_junk(parts):
-            continue
         facts = path.lstat()
+        if _is_junk(parts) or stat.S_ISDIR(facts.st_mode):
+            continue
         if stat.S_ISREG(facts.st_mode):
-            source.files.append(File(parts, moment(facts.st_mtime), partial(of_file, path)))
-        elif not stat.S_ISDIR(facts.st_mode):
-            source.notes.append((parts, f"{'/'.join(parts)} is a link or no file; left out"))
-    return source
+            files.append(File(parts, moment(facts.st_mtime), partial(of_file, path)))
+        else:
+            notes.append(f"{'/'.join(parts)} is a link or no file; left out")
+    return files, notes
 
 
 def of_file(path: Path) -> bytes:
@@ -157,22 +151,19 @@ def of_clone(folder: Path) -> tuple[Source, datetime]:
     borrows = [git / "commondir", git / "objects" / "info" / "alternates"]
     if any(path.exists() for path in borrows) or any(path.is_symlink() for path in git.rglob("*")):
         raise RefusedError("the clone must hold its own commits, got one that borrows from elsewhere")
-    commit = _git(git, "cat-file", "commit", "HEAD")
-    found = re.search(rb"^committer .*? (\d{1,12}) [+-]\d{4}$", commit, re.M)
+    found = re.search(rb"^committer .*? (\d{1,12}) [+-]\d{4}$", _git(git, "cat-file", "commit", "HEAD"), re.M)
     if found is None:
         raise RefusedError("the clone must have a commit with a time")
-    time, source = moment(int(found[1])), Source()
-    for line in _git(git, "ls-tree", "-r", "-z", "HEAD").decode("utf-8", "replace").split("\0"):
+    time, files, notes = moment(int(found[1])), [], []
+    for line in _git(git, "ls-tree", "-r", "-z", "HEAD").decode("utf-8", "replace").split("\0")[:-1]:
         facts, _, name = line.partition("\t")
-        if not name:
-            continue
         mode, kind, blob = facts.split()
         parts = _parts(name)
         if not parts or kind != "blob" or mode == "120000":
-            source.notes.append(((), f"{name[:80]} is a link or no file; left out"))
+            notes.append(f"{name[:80]} is a link or no file; left out")
         elif not _is_junk(parts):
-            source.files.append(File(parts, time, partial(_git, git, "cat-file", "blob", blob)))
-    return source, time
+            files.append(File(parts, time, partial(_git, git, "cat-file", "blob", blob)))
+    return (files, notes), time
 
 
 def _git(git: Path, *words: str) -> bytes:
@@ -190,24 +181,16 @@ def _git(git: Path, *words: str) -> bytes:
         "GIT_ALLOW_PROTOCOL": "none",
     }
     line = ["git", *quiet, f"--git-dir={git}", *words]
-    try:
-        process = subprocess.Popen(
-            line, env=environ, cwd=git, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
-        )
-    except FileNotFoundError:
-        raise RefusedError("git must be installed to collect from clones") from None
-    clock = threading.Timer(60.0, process.kill)
-    clock.start()
-    with process:
+    quietly = subprocess.DEVNULL
+    with subprocess.Popen(line, env=environ, cwd=git, stdout=subprocess.PIPE, stderr=quietly) as process:
+        clock = threading.Timer(60.0, process.kill)
+        clock.start()
         assert process.stdout is not None
         said = process.stdout.read(LARGEST + 1)
         if len(said) > LARGEST:
             process.kill()
     clock.cancel()
-    if len(said) > LARGEST:
-        raise RefusedError(
-            f"the clone must have at most {LARGEST >> 20} MB in a file and in all names, got more"
-        )
-    if process.returncode:
-        raise RefusedError("the clone must have a commit that git can read within a minute")
+    if len(said) > LARGEST or process.returncode:
+        most = f"at most {LARGEST >> 20} MB in a file and in all names"
+        raise RefusedError(f"the clone must have a commit that git reads within a minute, with {most}")
     return said

@@ -11,7 +11,6 @@ from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ppobook.course import own_checks, packs, roster, sandbox
@@ -42,7 +41,6 @@ def check(
     course: Course,
     *,
     now: datetime | None = None,
-    book: Path | None = None,
 ) -> Iterator[Finding]:
     """Look at everything, and say what fails, what to know and what is well.
 
@@ -54,25 +52,23 @@ def check(
     course : Course
     now : datetime, optional
         The time that dates are compared with.
-    book : path, optional
-        The book's folder.
     """
     yield from _machine(course)
     yield from _dates(course, now or datetime.now(UTC))
     yield from _students(course)
     own, public = [], []
     for assignment in course.assignments:
-        handout = _handout(course, assignment, book)
+        handout = _handout(course, assignment)
         if isinstance(handout, Finding):
             yield handout
             continue
         yield from _assignment(course, assignment, handout)
-        found = open_all(assignment.set, course.folder, book)
+        found = open_all(assignment.set, course.folder)
         if any(one.own for one in found):
             own.append(handout)
         public += [assignment.name] * any(not one.own for one in found)
     if own and sandbox.available() is None:
-        yield from _own(course, own, book)
+        yield from _own(course, own)
     if not course.assignments:
         yield Finding("fails", "assignments must be at least one, got none")
     if public:
@@ -119,8 +115,8 @@ def _machine(course: Course) -> Iterator[Finding]:
 
 def _dates(course: Course, now: datetime) -> Iterator[Finding]:
     today = now.astimezone(course.timezone)
-    if course.end < today.date():
-        yield Finding("fails", f"term.end must not be in the past, got {course.end}")
+    if course.term.end < today.date():
+        yield Finding("fails", f"term.end must not be in the past, got {course.term.end}")
     if 0 < course.late.per_day < 1:
         yield Finding(
             "note",
@@ -128,10 +124,11 @@ def _dates(course: Course, now: datetime) -> Iterator[Finding]:
         )
     before: Assignment | None = None
     for one in course.assignments:
-        if not course.begin <= one.due.date() <= course.end:
+        if not course.term.begin <= one.due.date() <= course.term.end:
             yield Finding(
                 "fails",
-                f"{one.name}: due must be in the term, {course.begin} to {course.end}, got {one.due.date()}",
+                f"{one.name}: due must be in the term, {course.term.begin} to {course.term.end}, "
+                f"got {one.due.date()}",
             )
         elif one.due < now:
             yield Finding("note", f"{one.name}: due is in the past, {one.due:%Y-%m-%d %H:%M}")
@@ -179,11 +176,11 @@ def _students(course: Course) -> Iterator[Finding]:
             yield Finding("fails", f"extensions: {extension.student!r} must be in {roster.FILE}, and is not")
 
 
-def _handout(course: Course, assignment: Assignment, book: Path | None) -> Pack | Finding:
+def _handout(course: Course, assignment: Assignment) -> Pack | Finding:
     """The pack of an assignment, or why there can be none."""
     try:
-        handout = packs.make(course, assignment, book)
-        packs.zipped(course, handout, book)
+        handout = packs.make(course, assignment)
+        packs.zipped(course, handout)
         packs.released(course, assignment.name)
     except ValueError as error:
         return Finding("fails", str(error).removeprefix("assignment "))
@@ -206,13 +203,13 @@ def _assignment(course: Course, assignment: Assignment, handout: Pack) -> Iterat
         )
 
 
-def _own(course: Course, handouts: list[Pack], book: Path | None) -> Iterator[Finding]:
+def _own(course: Course, handouts: list[Pack]) -> Iterator[Finding]:
     """Check that checks of own exercises accept the solution, refuse the blank and tell mistakes apart."""
     for handout in handouts:
-        found = [one for one in open_all(handout.set, course.folder, book) if one.own]
+        found = [one for one in open_all(handout.set, course.folder) if one.own]
         tested = [one.name for one in handout.tested]
         try:
-            wrong = list(_tried(course, handout, found, book)) if tested else []
+            wrong = list(_tried(course, handout, found)) if tested else []
         except sandbox.NoSandbox as error:
             wrong = [Finding("fails", f"{handout.assignment}: its checks can't be tried: {error}")]
         yield from wrong
@@ -221,11 +218,11 @@ def _own(course: Course, handouts: list[Pack], book: Path | None) -> Iterator[Fi
             yield Finding("ok", f"{handout.assignment}: {said}")
 
 
-def _tried(course: Course, handout: Pack, found: list[ExerciseSet], book: Path | None) -> Iterator[Finding]:
+def _tried(course: Course, handout: Pack, found: list[ExerciseSet]) -> Iterator[Finding]:
     """Return the problems found when the solution is handed in, and when nothing is."""
     from ppobook.course.grading import grade_submission, part_seeds
 
-    reference = json.dumps(packs.solved(course, handout, book)).encode()
+    reference = json.dumps(packs.solved(course, handout)).encode()
     alike: dict[tuple[str, str], None] = {}
 
     def graded(content: bytes, who: str) -> dict[str, PartResult]:

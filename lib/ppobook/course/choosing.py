@@ -5,7 +5,6 @@ from __future__ import annotations
 import builtins
 import symtable
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import NamedTuple
 
 from ppobook.course.sets import ExerciseSet
@@ -19,14 +18,6 @@ class Names(NamedTuple):
 
     defined: frozenset[str]
     used: frozenset[str]
-
-
-@dataclass(frozen=True)
-class Choice:
-    """The cells to keep, by index, and what is missing: (exercise, name, the exercise that makes it)."""
-
-    cells: tuple[int, ...]
-    missing: tuple[tuple[str, str, str], ...]
 
 
 def names(cell: Cell) -> Names:
@@ -52,23 +43,23 @@ def names(cell: Cell) -> Names:
     return Names(frozenset(defined), frozenset(used - defined - _ALWAYS))
 
 
-def choose(exercise_set: ExerciseSet, chosen: Sequence[Exercise]) -> Choice:
-    """The introduction, the chosen exercises, and the given cells elsewhere that these need."""
+def choose(exercise_set: ExerciseSet, chosen: Sequence[Exercise]) -> list[int]:
+    """The cells, by index: the introduction, the chosen exercises, and given cells elsewhere that these need.
+
+    It refuses a choice in which an exercise uses what is written in one that is not chosen.
+    """
     cells = exercise_set.notebook["cells"]
     owner = {i: one for one in exercise_set.exercises for i in range(one.start, one.stop)}
     first = min(owner, default=len(cells))
     labels = {one.label for one in chosen}
-    everything = len(labels) == len(exercise_set.exercises)
-    kept = {
-        i for i in range(len(cells)) if everything or i < first or (i in owner and owner[i].label in labels)
-    }
-    kept |= {
-        i for run in _sections(cells, owner, first) for i in run if _introduces(run, owner, labels, cells)
-    }
+    if len(labels) == len(exercise_set.exercises):
+        return list(range(len(cells)))
+    kept = {i for i in range(len(cells)) if i < first or (i in owner and owner[i].label in labels)}
+    sections = _sections(cells, owner, first)
+    kept |= {i for run in sections for i in run if _introduces(run, owner, labels, cells)}
     found = [names(cell) for cell in cells]
-    missing: dict[tuple[str, str, str], None] = {}
     # Each with the exercise for whose sake it is looked at.
-    waiting = [(i, owner[i].label if i in owner else "") for i in sorted(kept)]
+    waiting = [(i, owner[i].label if i in owner else "the introduction") for i in sorted(kept)]
     while waiting:
         i, sake = waiting.pop()
         for name in sorted(found[i].used):
@@ -77,13 +68,13 @@ def choose(exercise_set: ExerciseSet, chosen: Sequence[Exercise]) -> Choice:
                 continue
             other = owner.get(made)
             if other is not None and part(cells[made]) is not None:
-                missing[sake, name, other.label] = None
-                continue
+                why = f"for {sake!r} uses {name}, which is written there"
+                raise ValueError(f"exercises must hold {other.label!r} as well, {why}")
             # Alone out of another exercise; with its text where it stands in a section between exercises.
-            run = [made] if other else next(r for r in _sections(cells, owner, first) if made in r)
+            run = [made] if other else next(r for r in sections if made in r)
             waiting += [(j, sake) for j in run if j not in kept]
             kept.update(run)
-    return Choice(tuple(sorted(kept)), tuple(missing))
+    return sorted(kept)
 
 
 def _sections(cells: Sequence[Cell], owner: dict[int, Exercise], first: int) -> list[list[int]]:

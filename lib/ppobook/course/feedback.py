@@ -6,15 +6,22 @@ help somebody to pass without understanding: of a hidden probe no number, of a c
 
 from __future__ import annotations
 
+import functools
+import itertools
 import re
 import tomllib
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 from zoneinfo import ZoneInfo
 
-from ppobook.course.gradebook import PartScore, Score
-from ppobook.course.records import Record, Sheet, SheetPart, Submission
+from jinja2 import Environment, StrictUndefined, Template
+from markupsafe import Markup
+
+from ppobook.course.gradebook import Score
+from ppobook.course.pack import PackPart
+from ppobook.course.records import Record, Sheet, Submission
 from ppobook.course.safe_text import inline, plain, rendered, statement
 
 FILE = Path(__file__).with_suffix(".toml")
@@ -41,10 +48,8 @@ def words(folder: Path) -> dict[str, str]:
 
 
 def number(value: float, decimal: str = ".") -> str:
-    """Write points as one does: 3, 2.5."""
-    half_up = value + 1e-9 if value >= 0 else value - 1e-9
-    text = f"{half_up:.2f}".rstrip("0").rstrip(".")
-    return ("0" if text == "-0" else text).replace(".", decimal)
+    """Write points, which are never negative, as one does: 3, 2.5."""
+    return f"{value + 1e-9:.2f}".rstrip("0").rstrip(".").replace(".", decimal)
 
 
 @dataclass(frozen=True)
@@ -79,185 +84,108 @@ class Page:
     over: bool = True
     varied: Collection[str] = ()
 
-    def say(self, key: str, **values: str) -> str:
+    def html(self) -> str:
+        errors = [
+            f"{one['place']}: {one['type']}: {one['message']}".partition("\n")[0]
+            for one in self.record.result.get("errors", ())[:20]
+        ]
+        return _template().render(
+            **{name: getattr(self, name) for name in self.__dataclass_fields__},
+            late=self._late(),
+            times=list(self._times()),
+            errors=[Markup(plain(line, _EXCEPTION)) for line in errors],
+            say=self.say,
+            number=self.number,
+            of=lambda points, most: self.say("of", points=self.number(points), max=self.number(most)),
+            verdict=self._verdict,
+        )
+
+    def say(self, key: str, **values: Any) -> Markup:
         """Return a sentence of the page, escaped."""
-        return plain(self.setting.words[key].format(**values))
+        return _shown(self.setting.words[key]).format(**{k: _shown(value) for k, value in values.items()})
 
     def number(self, value: float) -> str:
         return number(value, self.setting.words["decimal"])
 
-    def of(self, points: float, most: float) -> str:
-        return self.say("of", points=self.number(points), max=self.number(most))
-
-    def html(self) -> str:
-        body = "\n".join([*self._head(), *self._exercises(), *self._errors()])
-        style = FILE.with_suffix(".css").read_text(encoding="utf-8")
-        return (
-            f'<!doctype html>\n<html lang="{self.say("language")}">\n<head>\n<meta charset="utf-8">\n'
-            '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
-            '<meta name="robots" content="noindex">\n<meta name="referrer" content="no-referrer">\n'
-            '<meta http-equiv="Content-Security-Policy" '
-            "content=\"default-src 'none'; style-src 'unsafe-inline'; img-src data:\">\n"
-            f"<title>{self._title()}</title>\n<style>\n{style}</style>\n</head>\n<body>\n<main>\n{body}\n"
-            "</main>\n</body>\n</html>\n"
-        )
-
-    def _title(self) -> str:
-        return f"{self.say('feedback')}: {plain(self.sheet.called)}"
-
-    # --- the top ----------------------------------------------------------------------------------------
-
-    def _head(self) -> Iterator[str]:
-        yield f'<header>\n<p class="course">{plain(self.setting.title)}</p>'
-        yield f"<h1>{self._title()}</h1>"
-        yield f'<p class="student">{plain(self.name)} ({plain(self.score.student)})</p>'
-        if self.score.excused:
-            yield f'<p class="note">{self.say("excused", reason=self.score.excused)}</p>'
-        yield f'<p class="total">{self.of(self.score.final, self.score.max)}</p>'
-        if self.score.waiting:
-            yield f'<p class="note">{self.say("unfinished")}</p>'
-        yield f'<p>{self._late()}</p>\n<dl class="times">'
-        due = self.submission.due or self.sheet.due
-        times = {"extended" if due > self.sheet.due else "due": due}
-        if self.submission.received is not None:
-            times = {"received": self.submission.received, **times}
-        for key, time in times.items():
-            local = time.astimezone(self.setting.timezone)
-            shown = f"{local:%Y-%m-%d %H:%M} ({self.setting.timezone.key})"
-            yield f"<div><dt>{self.say(key)}</dt><dd>{plain(shown)}</dd></div>"
-        yield "</dl>"
-        if len(self.submission.students) > 1:
-            yield f"<p>{self.say('group')}</p>"
-        yield from self._table()
-        yield "</header>"
-
-    def _late(self) -> str:
+    def _late(self) -> Markup:
         days, share = self.submission.late_days, self.submission.share
         if self.submission.late_unknown:
             return self.say("late_unknown")
         if not days:
             return self.say("in_time")
         if share <= 0:
-            return self.say("too_late", days=str(days))
+            return self.say("too_late", days=days)
         values = {"points": self.number(self.score.penalty), "percent": self.number(100 * (1 - share))}
-        return (
-            self.say("late_one", **values) if days == 1 else self.say("late_many", days=str(days), **values)
-        )
+        return self.say("late_one" if days == 1 else "late_many", days=days, **values)
 
-    def _table(self) -> Iterator[str]:
-        yield f'<table>\n<thead><tr><th scope="col">{self.say("part")}</th>'
-        yield f'<th scope="col">{self.say("points")}</th></tr></thead>\n<tbody>'
-        for part, score in self._parts():
-            points = "…" if score.waiting else "–" if score.excused else self.number(score.points)
-            yield (
-                f'<tr><th scope="row"><a href="#{plain(part.name)}">{plain(part.name)}</a></th>'
-                f"<td>{points} / {self.number(score.max)}</td></tr>"
-            )
-        yield "</tbody>\n<tfoot>"
-        if self.score.penalty:
-            yield f'<tr><th scope="row">{self.say("sum")}</th><td>{self.number(self.score.points)}</td></tr>'
-            percent = self.number(100 * (1 - self.submission.share))
-            yield f'<tr><th scope="row">−{percent} %</th><td>−{self.number(self.score.penalty)}</td></tr>'
-        total = f"{self.number(self.score.final)} / {self.number(self.score.max)}"
-        yield f'<tr class="sum"><th scope="row">{self.say("total")}</th><td>{total}</td></tr>'
-        yield "</tfoot>\n</table>"
+    def _times(self) -> Iterator[tuple[str, str]]:
+        due = self.submission.due or self.sheet.due
+        known = {"received": self.submission.received, "extended" if due > self.sheet.due else "due": due}
+        for key, time in known.items():
+            if time is not None:
+                local = time.astimezone(self.setting.timezone)
+                yield key, f"{local:%Y-%m-%d %H:%M} ({self.setting.timezone.key})"
 
-    def _parts(self) -> Iterator[tuple[SheetPart, PartScore]]:
-        for part in self.sheet.parts:
-            yield part, self.score.parts[part.name]
-
-    # --- the parts --------------------------------------------------------------------------------------
-
-    def _exercises(self) -> Iterator[str]:
-        title = None
-        for part, score in self._parts():
-            if part.title != title:
-                title = part.title
-                yield f"<h2>{plain(title or part.exercise or part.name)}</h2>"
-            state = "waits" if score.waiting else "full" if score.points >= score.max else "part"
-            state = "none" if state == "part" and not score.points else state
-            yield f'<section class="{state}" id="{plain(part.name)}">'
-            points = self.say("waiting") if score.waiting else self.of(score.points, score.max)
-            yield f'<h3><code>{plain(part.name)}</code> <span class="points">{points}</span></h3>'
-            if score.reason:
-                key = "part_excused" if score.excused else "changed"
-                yield f'<p class="note">{self.say(key, reason=score.reason)}</p>'
-            yield from self._tested(part, score) if part.role == "test" else self._read(part, score)
-            if score.comment:
-                yield f'<div class="comment"><h4>{self.say("comment")}</h4>{rendered(score.comment)}</div>'
-            yield "</section>"
-
-    def _tested(self, part: SheetPart, score: PartScore) -> Iterator[str]:
-        verdict = self.record.parts.get(part.name, {})
-        kind, name = str(verdict.get("kind", "")), str(verdict.get("mistake") or "")
-        said = paragraphs(str(verdict.get("message") or ""))
-        what = said[0][1][:_EXCEPTION] if kind == "raised" and said else name
+    def _verdict(self, part: PackPart) -> dict[str, Any]:
+        """What a check found, in the sentences that a student may read."""
+        found = self.record.parts.get(part.name, {})
+        kind, name = str(found.get("kind", "")), str(found.get("mistake") or "")
+        said = paragraphs(str(found.get("message") or ""))
         key = kind.replace(" ", "_")
-        before, braces, after = self.setting.words.get(key, self.setting.words["other"]).partition("{what}")
-        english = f'<span lang="en">{plain(what)}</span>' if braces else ""
-        mark = "✓" if kind == "right" else "✗"
-        sentence = f"{plain(before)}{english}{plain(after)}"
-        yield f'<p class="verdict"><span class="mark">{mark}</span> {sentence}</p>'
-        if kind == "mistake" and name in part.partial:
-            yield f"<p>{self.say('partial', percent=self.number(100 * part.partial[name]))}</p>"
-        if part.name in self.varied and kind in ("mistake", "property"):
-            yield f"<p>{self.say('varied')}</p>"
-        listed = [text.partition(" — ")[0] for _, text in said if text[:1] in ("✓", "✗")]
-        if listed and kind in _ADVISED:
-            yield f"<details{' open' if kind == 'property' else ''}>"
-            yield f'<summary>{self.say("checked")}</summary>\n<ul class="checks" lang="en">'
-            yield from (f"<li>{plain(line)}</li>" for line in listed)
-            yield "</ul>\n</details>"
-        if rows := list(self._advice(kind, said)):
-            yield '<dl class="advice">'
-            yield from (f"<div><dt>{self.say(word)}</dt><dd>{value}</dd></div>" for word, value in rows)
-            yield "</dl>"
+        checked = [text.partition(" — ")[0] for _, text in said if text[:1] in ("✓", "✗")]
+        return {
+            "kind": kind,
+            "name": name,
+            "sentence": key if key in self.setting.words else "other",
+            "what": said[0][1][:_EXCEPTION] if kind == "raised" and said else name,
+            "checked": checked if kind in _ADVISED else [],
+            "advice": list(self._advice(kind, said)),
+        }
 
     def _advice(self, kind: str, said: list[tuple[str, str]]) -> Iterator[tuple[str, str]]:
         for head, text in said:
             # What was seen on random problems is numbers of hidden probes.
             if (head == "Seen" and kind == "mistake") or (head == "Think" and kind in _ADVISED):
-                yield head.lower(), f'<span lang="en">{inline(text)}</span>'
+                yield head.lower(), Markup(inline(text))
             elif head == "Read" and kind in _ADVISED:
                 yield "read", self._where(text)
             elif kind == "raised" and (line := re.search(r"in line \d+ of your cell:.*", text)):
-                yield "seen", f'<span lang="en">{plain(line[0], _EXCEPTION)}</span>'
+                yield "seen", Markup(plain(line[0], _EXCEPTION))
 
     def _where(self, text: str) -> str:
         found = _READ.fullmatch(text)
         if not found:
-            return f'<span lang="en">{plain(text)}</span>'
+            return text
         chapter, title, heading, label = found.groups()
         shown = self.say("section", number=chapter, title=title, heading=heading)
         path = self.setting.pages.get(int(chapter))
         if not (self.setting.site and path):
             return shown
-        return f'<a href="{plain(self.setting.site.rstrip("/"))}/{plain(path)}#{plain(label)}">{shown}</a>'
+        return Markup('<a href="{}/{}#{}">{}</a>').format(self.setting.site.rstrip("/"), path, label, shown)
 
-    def _read(self, part: SheetPart, score: PartScore) -> Iterator[str]:
-        text = self.record.text(part.name)
-        if text.strip():
-            yield f"<details>\n<summary>{self.say('your_answer')}</summary>"
-            yield f'<div class="answer">{rendered(text)}</div>\n</details>'
-        else:
-            yield f"<p>{self.say('cell_missing' if part.name in self.record.missing else 'nothing')}</p>"
-            if score.waiting:
-                yield f"<p>{self.say('unclear')}</p>"
-        if part.rubric and (score.waiting or not self.over):
-            yield f"<p>{self.say('rubric_later')}</p>"
-        elif part.rubric:
-            yield f"<details>\n<summary>{self.say('rubric')}</summary>"
-            yield f'<div class="rubric" lang="en">{statement(part.rubric)}</div>\n</details>'
 
-    def _errors(self) -> Iterator[str]:
-        """The cells that stopped: where, and the error's class and first line."""
-        found = list(self.record.result.get("errors", ()))[:20]
-        if found:
-            yield f'<h2>{self.say("errors")}</h2>\n<ul class="errors">'
-            for error in found:
-                line = f"{error['place']}: {error['type']}: {error['message']}".partition("\n")[0]
-                yield f'<li lang="en">{plain(line, _EXCEPTION)}</li>'
-            yield "</ul>"
+def _shown(value: Any) -> Markup:
+    return value if isinstance(value, Markup) else Markup(plain(value))
+
+
+def _by_title(parts: Collection[PackPart]) -> list[tuple[str, list[PackPart]]]:
+    """The parts by exercise, in their order."""
+    grouped = itertools.groupby(parts, lambda one: one.title or one.exercise or one.name)
+    return [(title, list(own)) for title, own in grouped]
+
+
+@functools.cache
+def _template() -> Template:
+    made = Environment(
+        autoescape=True, finalize=_shown, trim_blocks=True, lstrip_blocks=True, undefined=StrictUndefined
+    )
+    made.filters["groupby_title"] = _by_title
+    made.globals |= {
+        "style": Markup(FILE.with_suffix(".css").read_text(encoding="utf-8")),
+        "rendered": lambda text: Markup(rendered(text)),
+        "statement": lambda text: Markup(statement(text)),
+    }
+    return made.from_string(FILE.with_suffix(".html").read_text(encoding="utf-8"))
 
 
 def paragraphs(message: str) -> list[tuple[str, str]]:

@@ -29,11 +29,6 @@ def mathml(formula: str, *, block: bool = False) -> str:
     """Convert a formula to MathML that has the formula as its label.
 
     It can come from anybody: what isn't mathematics is left out, and text is escaped.
-
-    Raises
-    ------
-    ValueError
-        It can't be read as a formula.
     """
     if len(formula) > LONGEST:
         raise ValueError(f"a formula must have at most {LONGEST} characters, got {len(formula)}")

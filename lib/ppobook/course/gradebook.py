@@ -19,7 +19,8 @@ from pathlib import Path
 from typing import Any
 
 from ppobook.course import trail
-from ppobook.course.records import Record, Sheet, SheetPart, Submission, text_digest
+from ppobook.course.pack import PackPart
+from ppobook.course.records import Record, Sheet, Submission, text_digest
 
 FOLDER = "marks"
 EVERYONE = "*"
@@ -73,9 +74,8 @@ class Decisions:
                     one = Decision(**{**known, "replaces": tuple(entry.get("replaces", ()))})
                     found[one.id] = one
         self.all_marks: dict[tuple[str, str], list[Decision]] = {}
-        self.corrections: dict[
-            tuple[str, str], Decision
-        ] = {}  # the last of each, in the order of their times
+        # The last of each, in the order of their times.
+        self.corrections: dict[tuple[str, str], Decision] = {}
         for one in sorted(found.values(), key=lambda one: one.time):
             key = one.student, one.part
             if one.what == "mark":
@@ -95,11 +95,6 @@ class Decisions:
         made = self.all_marks.get((student, part), [])
         replaced = {other for one in made for other in one.replaces}
         return [one for one in made if one.id not in replaced and one.text == text_digest(text)]
-
-    def earlier(self, student: str, part: str) -> float | None:
-        """The points that the student's text had last, perhaps an earlier text."""
-        given = [one.points for one in self.all_marks.get((student, part), []) if one.points is not None]
-        return given[-1] if given else None
 
 
 @dataclass(frozen=True)
@@ -196,31 +191,31 @@ def scores(
     return found
 
 
-def _score(part: SheetPart, student: str, record: Record, decisions: Decisions) -> PartScore:
+def _score(part: PackPart, student: str, record: Record, decisions: Decisions) -> PartScore:
     auto = _auto(part, record)
     said = decisions.correction(student, part.name)
     if said is not None and said.what == "excused":
-        return PartScore(part.max, auto, reason=said.comment, excused=True)
+        return PartScore(part.points, auto, reason=said.comment, excused=True)
     marks = decisions.marks(student, part.name, record.to_read(part.name))
     comment = "\n\n".join(dict.fromkeys(one.comment for one in marks if one.comment))
     if said is not None:
-        points = part.max if said.what == "full" else _scaled(said, part)
-        return PartScore(part.max, auto, points, comment, said.comment, marks=tuple(marks))
+        points = part.points if said.what == "full" else _scaled(said, part)
+        return PartScore(part.points, auto, points, comment, said.comment, marks=tuple(marks))
     given = {one.points for one in marks}
     manual = _scaled(marks[0], part) if len(given) == 1 else None
-    return PartScore(part.max, auto, manual, comment, marks=tuple(marks))
+    return PartScore(part.points, auto, manual, comment, marks=tuple(marks))
 
 
-def _auto(part: SheetPart, record: Record) -> float | None:
+def _auto(part: PackPart, record: Record) -> float | None:
     if part.role == "manual":
         return 0.0 if record.is_empty(part.name) else None
     verdict = record.parts.get(part.name, {})
     if verdict.get("kind") == "mistake" and verdict.get("mistake") in part.partial:
-        return round(part.partial[verdict["mistake"]] * part.max, 2)
+        return round(part.partial[verdict["mistake"]] * part.points, 2)
     return float(verdict.get("points", 0.0))
 
 
-def _scaled(one: Decision, part: SheetPart) -> float | None:
+def _scaled(one: Decision, part: PackPart) -> float | None:
     if one.points is None:
         return None
-    return one.points if one.max in (0, part.max) else round(one.points / one.max * part.max, 2)
+    return one.points if one.max in (0, part.points) else round(one.points / one.max * part.points, 2)

@@ -44,7 +44,7 @@ def open_grader(
     public = [masters.solutions(one.notebook) for one in exercise_sets if not one.own]
     model = {part.name: one[part.name].source for part in pack.tested for one in public if part.name in one}
     handed_out = [pack.notebook, *packs.earlier(course, name)]
-    options: dict[str, Any] = {"limits": course.grading, "partial": course.partial, "only": only}
+    options: dict[str, Any] = {"limits": course.grading, "only": only}
     with ExitStack() as stack:
         for one in exercise_sets:
             stack.enter_context(own_checks.known(one))

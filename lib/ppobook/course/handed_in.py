@@ -11,13 +11,13 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from pathlib import Path, PurePosixPath
 
 from ppobook.course import archives, rebuild
-from ppobook.course.archives import LARGEST, File, RefusedError, Source, moment
+from ppobook.course.archives import LARGEST, File, RefusedError, moment
 from ppobook.course.rebuild import whole
 from ppobook.course.roster import Student
 from ppobook.course.settings import Course
@@ -27,36 +27,19 @@ _CANVAS = re.compile(
     r"(?:(?P<name>[^_]+)_(?P<late>LATE_)?(?P<number>\d+)|anon_(?P<late_too>LATE_)?(?P<hidden>[A-Za-z0-9]+))"
     r"_(?P<file>\d+)_(?P<rest>.+)"
 )
-# What Moodle writes in the place of a name, in some languages.
-_HIDDEN = ("participant", "participante", "teilnehmer", "teilnehmerin")
 # Canvas numbers a file that is handed in again under its name: week-03-1.ipynb.
 _AGAIN = re.compile(r"(.+)-(\d{1,3})")
-_NOTEBOOKS = 100
+_MOST = 100  # notebooks of a submission
 _TOTAL = 4 * LARGEST
 
 
 @dataclass
 class HandedIn:
-    """One submission of a source.
+    """One submission of a source, where it is called ``label``; ``kind`` is moodle, canvas, git or file.
 
-    Attributes
-    ----------
-    label, kind : str
-        What it is called there, and "moodle", "canvas", "git" or "file".
-    student : str or None
-        None where nobody of the roster could be found, or several.
-    files : list of File
-        Not yet read.
-    time : datetime or None
-        None where the source does not know it.
-    late : bool
-        Whether the platform says that it is late.
-    notebooks : list of (str, bytes)
-    saved : list of datetime or None
-        The time of each notebook.
-    original : (str, bytes) or None
-        What came, where that was a zip or no notebook at all.
-    notes : list of str
+    ``student`` is None where nobody of the roster could be found, or several; ``time`` where the source does
+    not know it. ``late`` is what the platform says. ``notebooks`` have a name, their content and a time;
+    ``original`` is what came, where that was a zip or no notebook at all.
     """
 
     label: str
@@ -64,12 +47,13 @@ class HandedIn:
     student: str | None
     files: list[File]
     time: datetime | None = None
-    time_from: str = "the time of the source"
     late: bool = False
-    notebooks: list[tuple[str, bytes]] = field(default_factory=list)
-    saved: list[datetime | None] = field(default_factory=list)
+    notebooks: list[tuple[str, bytes, datetime | None]] = field(default_factory=list)
     original: tuple[str, bytes] | None = None
     notes: list[str] = field(default_factory=list)
+
+
+# --- whose it is --------------------------------------------------------------------------------------------
 
 
 def plain(text: str) -> str:
@@ -98,7 +82,7 @@ def _of_moodle(person: str, number: str, students: Sequence[Student]) -> str | N
     words = person.split("-")
     for begin in range(len(words)):
         name = "-".join(words[begin:])
-        if plain(name) in _HIDDEN:
+        if plain(name) == "participant":  # blind marking
             return _only(_numbered(number, students))
         if found := _called(name, students):
             return _only(found) or _only(found & _numbered(number, students))
@@ -124,6 +108,9 @@ def _of_file(label: str, students: Sequence[Student], assignment: str) -> str | 
     return _only(longest) or _only(_called(name, students))
 
 
+# --- the submissions of a source ----------------------------------------------------------------------------
+
+
 def read(
     path: Path, course: Course, assignment: str, students: Sequence[Student], student: str | None = None
 ) -> tuple[list[HandedIn], list[str]]:
@@ -131,53 +118,47 @@ def read(
 
     A source is a folder, a zip of a platform, or one student's file; with a student, it is their file.
     """
-    if student is not None and path.is_dir():
-        raise ValueError(f"source must be one file of {student}, got the folder {str(path)!r}")
-    if not path.exists():
-        raise FileNotFoundError(f"source must be a folder or a zip, got {str(path)!r}, which is not there")
+    if not path.exists() or (student is not None and path.is_dir()):
+        expected = "a folder or a zip" if student is None else f"one file of {student}"
+        raise ValueError(f"source must be {expected}, got {str(path)!r}")
     time = moment(path.stat().st_mtime)
     alone = File((whole(path.name),), time, lambda: archives.of_file(path))
     if student is not None:
         return [HandedIn(student, "file", student, [alone])], []
-    found: list[HandedIn] = []
+    clones: list[Path] = []
+    files, notes = [alone], list[str]()
     if path.is_dir():
         clones = [one for one in (path, *sorted(path.iterdir())) if one.is_dir() and archives.is_clone(one)]
-        for one in clones:
-            found.append(_of_clone(one, assignment, students))
-        source = archives.of_folder(path)
+        files, notes = archives.of_folder(path)
         inside = [tuple(map(whole, one.relative_to(path).parts)) for one in clones]
-        source.files = [one for one in source.files if not any(one.parts[: len(c)] == c for c in inside)]
+        files = [one for one in files if not any(one.parts[: len(c)] == c for c in inside)]
     elif path.suffix.lower() == ".zip" and not _of_file(path.stem, students, assignment):
         try:
-            source = archives.of_zip(path, course.timezone)
+            files, notes = archives.of_zip(path, course.timezone)
         except RefusedError as error:
             raise ValueError(f"source {path.name!r}: {error}") from None
-    else:
-        source = Source([alone])
-    _inside(source, students, assignment)
-    found += _grouped(source, time, students, assignment)
-    return found, [said for _, said in source.notes]
+    found = [_of_clone(one, assignment, students) for one in clones]
+    return found + _grouped(_inside(files, students, assignment), time, students, assignment), notes
 
 
-def _inside(source: Source, students: Sequence[Student], assignment: str) -> None:
+def _inside(files: list[File], students: Sequence[Student], assignment: str) -> list[File]:
     """Look inside a folder that is nobody's and holds everything."""
-    while len({one.parts[0] for one in source.files}) == 1 and all(
-        len(one.parts) > 1 for one in source.files
-    ):
-        top = source.files[0].parts[0]
+    while len({one.parts[0] for one in files}) == 1 and all(len(one.parts) > 1 for one in files):
+        top = files[0].parts[0]
         if _MOODLE.fullmatch(top) or _of_file(top, students, assignment):
-            return
-        source.files = [replace(one, parts=one.parts[1:]) for one in source.files]
+            break
+        files = [replace(one, parts=one.parts[1:]) for one in files]
+    return files
 
 
 def _grouped(
-    source: Source, time: datetime, students: Sequence[Student], assignment: str
-) -> Iterator[HandedIn]:
+    files: Iterable[File], time: datetime, students: Sequence[Student], assignment: str
+) -> list[HandedIn]:
     """The files by submission; one whose files have no time has that of the source."""
     found: dict[tuple[str, str], HandedIn] = {}
     # A student may have chosen such a name, but not those of a whole class.
-    bulk = all(len(one.parts) == 1 and _CANVAS.fullmatch(one.name) for one in source.files)
-    for file in source.files:
+    bulk = all(len(one.parts) == 1 and _CANVAS.fullmatch(one.name) for one in files)
+    for file in files:
         top, alone, late = file.parts[0], len(file.parts) == 1, False
         if moodle := _MOODLE.fullmatch(top):
             kind, label = "moodle", f"{moodle['name']}_{moodle['number']}"
@@ -197,46 +178,38 @@ def _grouped(
         made = found.setdefault((kind, label), HandedIn(label, kind, student, [], time))
         made.late |= late
         made.files.append(file)
-        if kind == "canvas" and (bulk or made.late):
+        if made.late or (kind == "canvas" and bulk):
             made.time = None
         if made.late:
             made.notes = ["Canvas says that it is late, but not when it came; --times gives that"]
         elif kind == "canvas" and not bulk:
-            made.notes = [
-                "its name is as Canvas gives them, but others here are not, so the file's time counts; "
-                "collect Canvas's zip as it was downloaded, or give --times"
-            ]
-    for (_, label), made in found.items():
-        made.notes += [said for parts, said in source.notes if parts and parts[0].startswith(label)]
-        yield made
+            made.notes = ["its name is as in Canvas's zip, which this is not, so the file's time counts"]
+    return list(found.values())
 
 
 def _of_clone(folder: Path, assignment: str, students: Sequence[Student]) -> HandedIn:
     name = whole(folder.resolve().name)
-    made = HandedIn(name, "git", _of_file(name, students, assignment), [])
-    made.time, made.time_from = moment(folder.stat().st_mtime), "the time of the folder"
+    made = HandedIn(name, "git", _of_file(name, students, assignment), [], moment(folder.stat().st_mtime))
     try:
-        source, made.time = archives.of_clone(folder)
+        (files, made.notes), made.time = archives.of_clone(folder)
     except RefusedError as error:
-        made.notes.append(str(error))
+        made.notes = [str(error)]
         return made
-    made.time_from = "the commit, which its author may have dated"
-    made.notes += [said for _, said in source.notes]
-    made.files = [one for one in source.files if one.name.lower().endswith(".ipynb")]
+    made.files = [one for one in files if one.name.lower().endswith(".ipynb")]
     return made
 
 
 def opened(found: HandedIn, course: Course) -> HandedIn:
     """Read one submission: its notebooks, also those in a zip, and its time."""
-    made = replace(found, notebooks=[], saved=[], notes=list(found.notes))
+    made = replace(found, notebooks=[], notes=list(found.notes))
     for file in made.files:
         try:
             _take(file, made, course)
         except RefusedError as error:
             made.notes.append(f"{file.name}: {error}")
     times = [file.time for file in made.files if file.time is not None]
-    if times and made.kind != "git" and not made.late:
-        made.time, made.time_from = max(times), "the time of the file"
+    if times and not made.late:
+        made.time = max(times)
     return made
 
 
@@ -247,9 +220,9 @@ def _take(file: File, made: HandedIn, course: Course) -> None:
         _add(made, file)
     elif suffix == ".zip":
         made.original = file.name, file.read()
-        inner = archives.of_zip(made.original[1], course.timezone)
-        made.notes += [said for _, said in inner.notes]
-        for one in inner.files:
+        files, notes = archives.of_zip(made.original[1], course.timezone)
+        made.notes += notes
+        for one in files:
             if one.name.lower().endswith(".ipynb"):
                 _add(made, one)
     elif made.original is None:
@@ -258,13 +231,11 @@ def _take(file: File, made: HandedIn, course: Course) -> None:
 
 def _add(made: HandedIn, file: File) -> None:
     """Read a notebook of a submission, within what all of them together may hold."""
-    if len(made.notebooks) >= _NOTEBOOKS:
-        raise RefusedError(f"a submission must hold at most {_NOTEBOOKS} notebooks, got more")
     content = file.read()
-    if sum(len(other) for _, other in made.notebooks) + len(content) > _TOTAL:
-        raise RefusedError(f"a submission must hold at most {_TOTAL >> 20} MB of notebooks, got more")
-    made.notebooks.append((file.name, content))
-    made.saved.append(file.time)
+    total = sum(len(other) for _, other, _ in made.notebooks) + len(content)
+    if len(made.notebooks) >= _MOST or total > _TOTAL:
+        raise RefusedError(f"a submission must hold at most {_MOST} notebooks of {_TOTAL >> 20} MB, got more")
+    made.notebooks.append((file.name, content, file.time))
 
 
 # --- which notebook -----------------------------------------------------------------------------------------
@@ -272,32 +243,27 @@ def _add(made: HandedIn, file: File) -> None:
 
 @dataclass(frozen=True)
 class Asked:
-    """The features that tell an assignment's notebook from others.
+    """The features that tell an assignment's notebook, NAME.ipynb, from others.
 
-    Attributes
-    ----------
-    name : str
-        The assignment's; its notebook is NAME.ipynb.
-    ids : mapping from str to frozenset of str
-        For each released assignment, the ids of the cells that students fill in.
-    blank : frozenset of str
-        The sources of all cells of this one as they were handed out.
+    ``ids`` has for each released assignment the ids of the cells that students fill in, ``blank`` the sources
+    of all cells of this one as they were handed out.
     """
 
     name: str
     ids: Mapping[str, frozenset[str]]
     blank: frozenset[str] = frozenset()
 
-    def held(self, content: bytes, name: str | None = None) -> int:
+    def held(self, content: bytes, name: str) -> int:
         """Count how many of the cells that students fill in are in a notebook."""
-        return sum(f'"{one}"'.encode() in content for one in self.ids.get(name or self.name, ()))
+        return sum(f'"{one}"'.encode() in content for one in self.ids.get(name, ()))
 
     def other(self, content: bytes) -> str | None:
         """The assignment whose notebook it is; None where it may be this one's, or nobody's."""
-        counts = {name: self.held(content, name) for name in self.ids if name != self.name}
-        best = max(counts, key=lambda name: counts[name], default="")
-        mine = self.held(content) or not self.ids.get(self.name)
-        return best if best and counts[best] and not mine else None
+        if self.held(content, self.name) or not self.ids.get(self.name):
+            return None
+        counts = {name: self.held(content, name) for name in self.ids}
+        best = max(counts, key=lambda name: counts[name])
+        return best if counts[best] else None
 
 
 def pick(made: HandedIn, asked: Asked) -> int | None:
@@ -306,8 +272,8 @@ def pick(made: HandedIn, asked: Asked) -> int | None:
     Of several it is one with the pack's cells or name; of several such, one that was written in; of these the
     one that was saved last. A note says so.
     """
-    judged: dict[int, tuple[bool, bool, int, float, bool, int]] = {}
-    for i, (name, content) in enumerate(made.notebooks):
+    judged: dict[int, tuple[bool, bool, int, float, int]] = {}
+    for i, (name, content, time) in enumerate(made.notebooks):
         try:
             found = {source.strip() for source in rebuild.sources(content)}
         except rebuild.Unreadable as error:
@@ -319,16 +285,14 @@ def pick(made: HandedIn, asked: Asked) -> int | None:
         stem, again = PurePosixPath(name).stem, 0
         if made.kind == "canvas" and stem != asked.name and (numbered := _AGAIN.fullmatch(stem)):
             stem, again = numbered[1], int(numbered[2])
-        time, held = made.saved[i], asked.held(content)
         named = stem.lower() == asked.name
-        saved = time.timestamp() if time else 0.0
-        judged[i] = held > 0 or named, not found <= asked.blank, again, saved, named, held
+        mine = named or asked.held(content, asked.name) > 0
+        judged[i] = mine, not found <= asked.blank, again, time.timestamp() if time else 0.0, named
+        if not named and len(made.notebooks) == 1:
+            made.notes.append(f"the notebook is called {name} and not {asked.name}.ipynb")
     if not judged:
         return None
-    best = max(judged, key=lambda i: (*judged[i], len(made.notebooks[i][1]), -i))
-    name = made.notebooks[best][0]
+    best = max(judged, key=lambda i: (*judged[i], -i))
     if len(made.notebooks) > 1:
-        made.notes.append(f"there are {len(made.notebooks)} notebooks; {name} was taken")
-    elif not judged[best][4]:
-        made.notes.append(f"the notebook is called {name} and not {asked.name}.ipynb")
+        made.notes.append(f"there are {len(made.notebooks)} notebooks; {made.notebooks[best][0]} was taken")
     return best

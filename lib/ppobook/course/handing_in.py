@@ -1,40 +1,45 @@
-"""Write the texts beside the exercises: the first cell of a pack, and the page on how to hand in."""
+"""Write what stands beside the exercises of a pack: its first cells, HOW_TO_HAND_IN.md, requirements.txt."""
 
 from __future__ import annotations
 
-from datetime import datetime, timedelta
+import re
+import tomllib
+from datetime import datetime
+from pathlib import Path
 
 from ppobook.course.settings import Assignment, Course, Late
 from ppobook.teaching.tags import Cell, Exercise
+from ppobook.validation import counted
 
-# Not by strftime, whose names depend on the machine's language.
-_DAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
-_MONTHS = ("January", "February", "March", "April", "May", "June", "July", "August", "September", "October",
-           "November", "December")  # fmt: skip
+CPU = "https://download.pytorch.org/whl/cpu"
+
+_INSTALL = """\
+# The exercises need the book's library. Where it is missing, as on Colab, this cell installs it.
+import importlib.util
+import subprocess
+import sys
+
+if importlib.util.find_spec("ppobook") is None:
+    subprocess.run([sys.executable, "-m", "pip", "install", "-q", "LIBRARY"], check=True)"""
+_NAMED = """\
+# The exercises need the book's library, ppobook: HOW_TO_HAND_IN.md says where it is.
+import ppobook"""
 
 
 def date_in_words(moment: datetime) -> str:
-    """Monday, 1 March 2027, 23:59 (Europe/Berlin)."""
-    day = f"{_DAYS[moment.weekday()]}, {moment.day} {_MONTHS[moment.month - 1]} {moment.year}"
-    return f"{day}, {moment:%H:%M} ({moment.tzinfo})"
+    """2027-03-01 23:59 (Europe/Berlin)."""
+    return f"{moment:%Y-%m-%d %H:%M} ({moment.tzinfo})"
 
 
 def late_in_words(late: Late) -> str:
     """The late policy, in one or two sentences."""
-    grace = f"Up to {_span(late.grace)} after the due time nothing is lost. " if late.grace else ""
+    minutes = int(late.grace.total_seconds()) // 60
+    grace = f"Up to {counted(minutes, 'minute')} after the due time nothing is lost. " if minutes else ""
     if not late.days:
         return f"{grace}What comes later does not count."
-    days = f"{late.days} day{'s' if late.days > 1 else ''}"
+    days = counted(late.days, "day")
     lost = f"{late.per_day:g} per cent of the points are lost" if late.per_day else "nothing is lost"
     return f"{grace}For each day begun, {lost}; after {days} nothing counts."
-
-
-def _span(span: timedelta) -> str:
-    minutes = int(span.total_seconds()) // 60
-    for size, name in ((1440, "day"), (60, "hour")):
-        if minutes % size == 0:
-            return f"{minutes // size} {name}{'s' if minutes // size > 1 else ''}"
-    return f"{minutes} minute{'s' if minutes > 1 else ''}"
 
 
 def in_points(points: float) -> str:
@@ -70,8 +75,7 @@ def front_cell(
 def how_to_hand_in(course: Course, assignment: Assignment, file: str, points: float) -> str:
     """The page on how to hand in, Markdown."""
     install = (
-        "`pip install -r requirements.txt`, or `conda env create -f environment.yml` and "
-        "`conda activate course`; then `jupyter lab`."
+        "`pip install -r requirements.txt`; then `jupyter lab`."
         if course.book
         else "Use the environment that your course gives you, which has the book's library, `ppobook`; then "
         "`jupyter lab`."
@@ -96,3 +100,32 @@ within {course.grading.cell_seconds} seconds a cell. The given cells are put bac
 keep your changes in the cells that are yours. Cells that you add stay where they are.
 """
     return f"{text}\n## On using AI\n\n{course.ai_use}\n" if course.ai_use else text
+
+
+# --- the environment in which a pack opens ------------------------------------------------------------------
+
+
+def install_cell(course: Course) -> Cell:
+    """The first code cell of a pack: it installs the book's library where that is missing, or names it."""
+    # Without the extra "lab", which would replace the Jupyter that runs this.
+    library = f"ppobook[plot] @ git+{course.book}"
+    source = _INSTALL.replace("LIBRARY", library) if course.book else _NAMED
+    cell: Cell = {"cell_type": "code", "id": "install", "metadata": {}, "source": source}
+    return {**cell, "outputs": [], "execution_count": None}
+
+
+def requirements(course: Course, book: Path) -> str:
+    """The text of requirements.txt: the direct requirements, in the versions of constraints.txt."""
+    project = tomllib.loads((book / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    needed = [*project["dependencies"], *project["optional-dependencies"]["lab"]]
+    pinned = (book / "constraints.txt").read_text(encoding="utf-8")
+    versions = {_plain(name): version for name, version in re.findall(r"^([\w.-]+)==(\S+)", pinned, re.M)}
+    names = sorted(re.split(r"[^\w.-]", one)[0] for one in needed)
+    pins = [f"{name}=={versions[_plain(name)]}" for name in names if _plain(name) in versions]
+    by_hand = "# and the book's library, ppobook, which your course gives you"
+    library = f"ppobook[lab] @ git+{course.book}" if course.book else by_hand
+    return "\n".join([f"--extra-index-url {CPU}", *pins, library, ""])
+
+
+def _plain(name: str) -> str:
+    return re.sub(r"[-_.]+", "-", name).lower()

@@ -54,9 +54,7 @@ def over(course: Course, assignment: Assignment, now: datetime) -> bool:
     return lateness(now, max([assignment.due, *longer]), course.late).days > course.late.days
 
 
-def extend(
-    course: Course, student: str, assignment: str, until: datetime, reason: str, *, dry_run: bool = False
-) -> str:
+def extend(course: Course, student: str, assignment: str, until: datetime, reason: str) -> str:
     """Give a student more time: a line in course.yml, which is returned, and one in the trail.
 
     A list of extensions that is written in another way has to be edited by hand.
@@ -64,32 +62,27 @@ def extend(
     roster.find(roster.load(course.folder), student)
     due = deadline(course, course.assignment(assignment), student)
     if until <= due:
-        raise ValueError(
-            f"until must be after {due:%Y-%m-%d %H:%M}, when it is due for {student}, "
-            f"got {until:%Y-%m-%d %H:%M}"
-        )
+        raise ValueError(f"until must be after {due:%Y-%m-%d %H:%M}, got {until:%Y-%m-%d %H:%M}")
     reason = trail.reason(reason)
     begin = f"{{student: {json.dumps(student)}, assignment: {assignment}, "
     line = f"{begin}until: {until:%Y-%m-%d %H:%M}, reason: {json.dumps(reason, ensure_ascii=False)}}}"
     path = course.folder / FILE
-    text = path.read_text(encoding="utf-8-sig")
     # The same list with this line first, and without an earlier line of the command for the same two.
-    changed = re.sub(rf"^ *- {re.escape(begin)}.*\n", "", text, flags=re.M)
-    if not re.search(r"^extensions:", changed, re.M):
-        changed = f"{changed.rstrip()}\n\nextensions:\n"
-    found = re.search(r"^extensions:(?: *\[\])?( *#.*)?\n(?:( *)-)?", f"{changed.rstrip()}\n", re.M)
-    if found is not None:
-        indent = "  " if found[2] is None else found[2]
-        head = f"extensions:{found[1] or ''}\n{indent}- {line}\n"
-        changed = changed[: found.start()] + head + changed[changed.find("\n", found.start()) + 1 :]
+    text = path.read_text(encoding="utf-8-sig")
+    lines = [one for one in text.rstrip("\n").split("\n") if not one.lstrip().startswith(f"- {begin}")]
+    at = next((i for i, one in enumerate(lines) if one.startswith("extensions:")), len(lines))
+    lines += ["extensions:"] * (at == len(lines))
+    listed = re.match(r"( *)-", lines[at + 1]) if at + 1 < len(lines) else None
+    lines[at] = re.sub(r": *\[\]", ":", lines[at])
+    lines.insert(at + 1, f"{listed[1] if listed else '  '}- {line}")
+    changed = "\n".join([*lines, ""])
     try:
         written = Extension(student, assignment, until, reason) in read(changed, course.folder).extensions
     except ValueError:
         written = False
     if not written:
         raise ValueError(f"{FILE}: write it by hand, below `extensions:`, as  - {line}")
-    if not dry_run:
-        atomic_write(path, changed)
-        facts = {"student": student, "assignment": assignment, "until": until.isoformat(), "reason": reason}
-        trail.note(course.folder, "extension", **facts, before=due.isoformat())
+    atomic_write(path, changed)
+    facts = {"student": student, "assignment": assignment, "until": until.isoformat(), "reason": reason}
+    trail.note(course.folder, "extension", **facts, before=due.isoformat())
     return line

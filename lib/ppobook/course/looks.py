@@ -27,19 +27,10 @@ _MOST = 50
 def looks(
     pack: Pack, submission: bytes, model: Mapping[str, str], handed_out: Collection[Notebook] = ()
 ) -> list[str]:
-    """Return notes on the cells of a submission that are the student's own.
+    """Return notes on the cells of a submission that are the student's own, each with its place.
 
-    Parameters
-    ----------
-    pack : the assignment
-    submission : the bytes of the notebook that was handed in
-    model : by part, the source of the solution that anybody can read
-    handed_out : all notebooks that students were handed for it; the pack's if empty
-
-    Returns
-    -------
-    list of str
-        Sentences without line breaks, each with the place that it is about.
+    `model` has by part the source of the solution that anybody can read, `handed_out` all notebooks that
+    students were handed for the assignment, the pack's if it is empty.
     """
     try:
         cells = rebuild(pack.notebook, submission).cells

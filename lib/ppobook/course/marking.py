@@ -10,8 +10,8 @@ from __future__ import annotations
 import hashlib
 import hmac
 import math
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -40,7 +40,6 @@ class _Answer:
     record: Record
     part: str
     score: PartScore
-    earlier: float | None
 
     @property
     def text(self) -> str:
@@ -55,12 +54,11 @@ class _Answer:
 
 @dataclass(frozen=True)
 class Marking:
-    """The questions of some assignments, to be marked; with ``names``, answers are shown with these."""
+    """The questions of some assignments, to be marked."""
 
     folder: Path
     secret: str
     work: Mapping[str, tuple[Sheet, Sequence[Submission]]]
-    names: Mapping[str, str] = field(default_factory=dict)
 
     def questions(self) -> list[dict[str, Any]]:
         """Every question: what it is called, how many answers it has, and how many are marked."""
@@ -76,20 +74,20 @@ class Marking:
             if part.role == "manual"
         ]
 
-    def question(self, assignment: str, part: str, *, grouped: bool = True) -> dict[str, Any]:
-        """One question with its rubric and all answers to it; equal ones in one entry, if `grouped`."""
+    def question(self, assignment: str, part: str) -> dict[str, Any]:
+        """One question with its rubric and all answers to it; equal ones in one entry."""
         asked = self._sheet(assignment).part(part)
         answers = self._answers(assignment, part)
         graded = self._records(assignment)
         groups: dict[Any, list[_Answer]] = {}
         for one in answers:
             alike = text_digest(one.text), one.score.points, one.score.comment, one.score.waiting
-            groups.setdefault(alike if grouped else one.key, []).append(one)
+            groups.setdefault(alike, []).append(one)
         return {
             "assignment": assignment,
             "part": part,
             "title": asked.title or part,
-            "max": asked.max,
+            "max": asked.points,
             "question": statement(asked.question),
             "rubric": statement(asked.rubric),
             "entries": [self._entry(group) for group in groups.values()],
@@ -111,7 +109,7 @@ class Marking:
         ValueError
             The points or the comment can't be saved.
         """
-        most = self._sheet(assignment).part(part).max
+        most = self._sheet(assignment).part(part).points
         a_number = isinstance(points, int | float) and not isinstance(points, bool) and math.isfinite(points)
         if points is not None and not (a_number and 0 <= points <= most):
             raise ValueError(f"points must be from 0 to {most:g}, got {points!r}")
@@ -150,18 +148,15 @@ class Marking:
 
     def _answers(self, assignment: str, part: str) -> list[_Answer]:
         """The answers that somebody wrote, in the order of their keys."""
-        return sorted(self._found(assignment, part), key=lambda answer: answer.key)
-
-    def _found(self, assignment: str, part: str) -> Iterator[_Answer]:
         sheet, submissions = self.work[assignment]
-        records, decisions = self._records(assignment), Decisions(self.folder, assignment)
-        known = scores(sheet, submissions, records, decisions)
+        records, found = self._records(assignment), []
+        known = scores(sheet, submissions, records, Decisions(self.folder, assignment))
         for one in submissions:
             record = records.get(one.by)
             if record is not None and not record.is_empty(part):
-                score = known[one.by].parts[part]
-                earlier = decisions.earlier(one.by, part) if score.waiting and not score.marks else None
-                yield _Answer(self._key(assignment, one.by), one, record, part, score, earlier)
+                key, score = self._key(assignment, one.by), known[one.by].parts[part]
+                found.append(_Answer(key, one, record, part, score))
+        return sorted(found, key=lambda answer: answer.key)
 
     def _chosen(self, assignment: str, part: str, keys: Mapping[str, str]) -> list[_Answer]:
         chosen = [answer for answer in self._answers(assignment, part) if answer.key in keys]
@@ -178,13 +173,9 @@ class Marking:
             "comment": score.comment,
             "marked": not any(one.score.waiting for one in answers),
             "count": len(answers),
-            "earlier": first.earlier,
             "displaced": not first.record.text(first.part).strip(),
             "corrected": score.reason,
             "disagree": [{"who": one.who, "points": one.points} for one in score.marks if score.conflict],
-            "names": [
-                self.names[who] for one in answers for who in one.submission.students if who in self.names
-            ],
         }
 
     def _key(self, assignment: str, student: str) -> str:

@@ -9,7 +9,6 @@ from __future__ import annotations
 import hmac
 import json
 import secrets
-import sys
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
@@ -28,19 +27,12 @@ POLICY = (
 
 
 class MarkingServer(ThreadingHTTPServer):
-    """Serves the page on 127.0.0.1; `address` is where, with its token.
-
-    Parameters
-    ----------
-    marking : Marking
-    port : int
-        0 takes a free one.
-    """
+    """Serves the page on a free port of 127.0.0.1; `address` is where, with its token."""
 
     daemon_threads = True
 
-    def __init__(self, marking: Marking, port: int = 0) -> None:
-        super().__init__(("127.0.0.1", port), _Handler)
+    def __init__(self, marking: Marking) -> None:
+        super().__init__(("127.0.0.1", 0), _Handler)
         self.marking = marking
         self.token = secrets.token_urlsafe(24)
 
@@ -73,11 +65,6 @@ class _Handler(BaseHTTPRequestHandler):
                 self._send({"error": "changed elsewhere", "entry": conflict.entry}, 409)
             except ValueError as error:
                 self._send({"error": str(error)}, 400)
-            except ConnectionError:
-                pass
-            except Exception as error:
-                print(f"marking: {type(error).__name__}: {error}", file=sys.stderr)
-                self._send({"error": f"{type(error).__name__}: {error}"}, 500)
 
     def _value(self, method: str, path: str) -> Any:
         marking = self.server.marking
@@ -85,8 +72,7 @@ class _Handler(BaseHTTPRequestHandler):
             return {"questions": marking.questions()}
         if (method, path) == ("GET", "api/question"):
             query = {key: values[0] for key, values in parse_qs(urlsplit(self.path).query).items()}
-            grouped = query.get("grouped") != "0"
-            return marking.question(query.get("assignment", ""), query.get("part", ""), grouped=grouped)
+            return marking.question(query.get("assignment", ""), query.get("part", ""))
         if (method, path) == ("POST", "api/mark"):
             return marking.mark(**self._asked())
         raise ValueError("there is no such page")

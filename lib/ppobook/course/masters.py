@@ -26,39 +26,12 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from ppobook.teaching.tags import (
-    EXERCISE,
-    LABEL,
-    Cell,
-    Exercise,
-    Notebook,
-    Part,
-    exercises,
-    part,
-    parts,
-    read,
-    tags,
-)
-
-__all__ = [
-    "Exercise",
-    "MasterError",
-    "Notebook",
-    "Part",
-    "Solution",
-    "blank",
-    "exercises",
-    "fill",
-    "notebook",
-    "part",
-    "parts",
-    "problems",
-    "read",
-    "reader",
-    "solutions",
-    "tags",
-    "validate",
-]
+from ppobook.teaching.tags import EXERCISE, LABEL, Cell, Notebook, Part
+from ppobook.teaching.tags import exercises as exercises
+from ppobook.teaching.tags import part as part
+from ppobook.teaching.tags import parts as parts
+from ppobook.teaching.tags import read as read
+from ppobook.teaching.tags import tags as tags
 
 # What the kernel says of itself holds its Python's version, which would differ from machine to machine.
 METADATA = {
@@ -74,7 +47,6 @@ METADATA = {
 }
 
 KINDS = ("Prove", "Build", "Hunt", "Reflect")
-ROLES = ("solution", "test", "manual")
 NBVAL = ("nbval-check-output", "nbval-ignore-output")
 
 ANSWER_HERE = "*Your answer: double-click this line and write here.*"
@@ -93,22 +65,16 @@ _HEADING = re.compile(r"^#{1,6} .+|^:::\{exercise\}.*", re.M)
 _FACTS_FORM = "*Build · difficulty 2 of 5 · 10 minutes · outcome: OUTCOME*"
 
 
-class MasterError(ValueError):
-    """A master breaks the rules; the message has one sentence for each place where it does."""
-
-
 @dataclass(frozen=True)
 class Solution:
     """A part that the reader's notebook hides: ``kind`` is "code" or "text", ``source`` what to show.
 
     A code solution is the whole cell, less its marker line. A text solution is the model answer or rubric.
-    ``cell_id`` is the id of the cell in the reader's notebook that it answers.
     """
 
     name: str
     kind: str
     source: str
-    cell_id: str
 
 
 # --- rules --------------------------------------------------------------------------------------------------
@@ -125,35 +91,19 @@ def problems(master: Notebook, outcomes: Collection[str] | None = None) -> list[
     """
     said = []
     for index, cell in enumerate(master["cells"]):
-        named = [tag for tag in tags(cell) if tag.split(":")[0] in ROLES]
-        where = f"cell {index + 1}" + (f" ({', '.join(named)})" if named else "")
+        roles = ", ".join(tag for tag in tags(cell) if tag.split(":")[0] in _MARKERS)
+        where = f"cell {index + 1}" + (f" ({roles})" if roles else "")
         said += [f"{where}: {sentence}" for sentence in (*_tag_problems(cell), *_source_problems(cell))]
     return [*said, *_name_problems(parts(master)), *_exercise_problems(master, outcomes)]
 
 
-def validate(master: Notebook, outcomes: Collection[str] | None = None) -> None:
-    """Refuse a master that breaks the rules.
-
-    Raises
-    ------
-    MasterError
-        With one sentence for each rule broken, naming the cell that breaks it.
-    """
-    said = problems(master, outcomes)
-    if said:
-        raise MasterError("\n".join(said))
-
-
 def _tag_problems(cell: Cell) -> Iterator[str]:
-    roles = [tag for tag in tags(cell) if tag.split(":")[0] in ROLES]
-    if len(roles) > 1:
-        yield "it must have one role, a solution, a test or a manual part."
-    for tag in roles:
-        if not _ROLE.fullmatch(tag):
-            yield (
-                f"its tag must be solution:NAME, test:NAME:POINTS or manual:NAME:POINTS, with small letters, "
-                f"digits and single hyphens, got {tag!r}."
-            )
+    roles = [tag for tag in tags(cell) if tag.split(":")[0] in _MARKERS]
+    if len(roles) > 1 or not all(map(_ROLE.fullmatch, roles)):
+        yield (
+            "it must have one tag solution:NAME, test:NAME:POINTS or manual:NAME:POINTS, with small letters, "
+            f"digits and single hyphens, got {', '.join(roles)}."
+        )
     partial = cell["metadata"].get("partial", {})
     if not isinstance(partial, dict) or not all(
         isinstance(share, int | float) and 0 <= share <= 1 for share in partial.values()
@@ -170,29 +120,22 @@ def _source_problems(cell: Cell) -> Iterator[str]:
         return
     if cell["cell_type"] != _MARKERS[p.role][2]:
         yield f"a {p.role} cell must be of the kind {_MARKERS[p.role][2]}, got {cell['cell_type']}."
-        return
-    if p.role == "manual":
+    elif p.role == "manual":
         halves = _MODEL_ANSWER.split(source)
         if len(halves) != 2 or not halves[1].strip():
             yield "it needs one line '<!-- solution -->', with a model answer or a rubric below it."
         elif heading := _HEADING.search(halves[1]):
-            yield (
-                f"the line {heading[0]!r} below its model answer would vanish from the reader's notebook; "
-                "end the cell above it, by '+++'."
-            )
-        return
-    try:
-        yield from _solution_problems(source) if p.role == "solution" else _test_problems(source, p.name)
-    except SyntaxError as error:
-        yield f"it is no Python, or the reader's half of it is not: {error.msg}, in its line {error.lineno}."
+            yield f"{heading[0]!r} below its model answer must stand in a cell of its own, after '+++'."
+    else:
+        try:
+            yield from _solution_problems(source) if p.role == "solution" else _test_problems(source, p.name)
+        except SyntaxError as error:
+            yield f"it is no Python, or the reader's half of it is not: {error.msg}, line {error.lineno}."
 
 
 def _solution_problems(source: str) -> Iterator[str]:
     tree, markers = ast.parse(source), list(_MARKER.finditer(source))
-    if len(markers) != 1:
-        yield f"it has {len(markers)} lines '# solution' and needs one; what stands above it is the reader's."
-        return
-    line = source[: markers[0].start()].count("\n") + 1
+    line = source[: markers[0].start()].count("\n") + 1 if len(markers) == 1 else 0
     functions = [
         node
         for node in ast.walk(tree)
@@ -200,15 +143,12 @@ def _solution_problems(source: str) -> Iterator[str]:
         and node.lineno < line < (node.end_lineno or 0)
     ]
     if not functions:
-        yield "its line '# solution' is not inside a function, so the blank would stop 'Run all'."
+        yield f"it must have one line '# solution', inside a function, got {len(markers)}."
         return
     # The innermost function is the one that begins last.
-    end = max(functions, key=lambda node: node.lineno).end_lineno
-    if any(getattr(node, "lineno", 0) > (end or 0) for node in ast.walk(tree)):
-        yield (
-            "what follows the function with the line '# solution' would vanish from the reader's notebook; "
-            "put it above, or into a cell of its own."
-        )
+    end = max(functions, key=lambda node: node.lineno).end_lineno or 0
+    if any(getattr(node, "lineno", 0) > end for node in ast.walk(tree)):
+        yield "nothing must follow the function with the line '# solution': readers would not see it."
     ast.parse(blank(source, "name"))
 
 
@@ -220,53 +160,36 @@ def _test_problems(source: str, name: str) -> Iterator[str]:
 
 
 def _name_problems(tagged: list[Part]) -> Iterator[str]:
-    seen: dict[tuple[bool, str], int] = {}
-    for p in tagged:
-        # A solution and a model answer are both what the reader leaves open, so they share their names.
-        key = (p.role == "test", p.name)
-        where = f"cell {p.index + 1} ({p.role}:{p.name})"
-        if key in seen:
-            yield f"{where}: the name {p.name} was already used in cell {seen[key] + 1}; choose another."
-        seen.setdefault(key, p.index)
-    named = {role: {p.name for p in tagged if p.role == role} for role in ROLES}
+    tests = [p.name for p in tagged if p.role == "test"]
+    # A solution and a model answer are both what the reader leaves open, so they share their names.
+    opened = [p.name for p in tagged if p.role != "test"]
     for p in tagged:
         where = f"cell {p.index + 1} ({p.role}:{p.name})"
-        if p.role == "test" and p.name not in named["solution"]:
-            yield f"{where}: there is no solution:{p.name}, so nothing shows that the test can be passed."
-        elif p.role == "solution" and p.name not in named["test"]:
-            yield f"{where}: there is no test:{p.name}:POINTS, so no reader learns whether they are right."
+        if (tests if p.role == "test" else opened).count(p.name) > 1:
+            yield f"{where}: the name {p.name} must be used once."
+        elif p.role != "manual" and not (p.name in tests and p.name in opened):
+            yield f"{where}: a solution:{p.name} and a test:{p.name}:POINTS belong together, got one of them."
 
 
 def _exercise_problems(master: Notebook, outcomes: Collection[str] | None) -> Iterator[str]:
     found = exercises(master)
-    labels: dict[str, int] = {}
+    labels = [exercise.label for exercise in found]
     for exercise in found:
         source = master["cells"][exercise.start]["source"]
         where = f"cell {exercise.start + 1} (exercise {exercise.label or 'without a label'})"
         label = LABEL.search(source)
-        if not label or not label[1].startswith("ex-"):
-            yield f"{where}: it needs a line ':label: ex-NAME' below ':::{{exercise}} TITLE'."
-        elif exercise.label in labels:
-            yield f"{where}: its label was already used in cell {labels[exercise.label] + 1}."
-        labels.setdefault(exercise.label, exercise.start)
-        if len(EXERCISE.findall(source)) > 1:
-            yield f"{where}: it begins more than one exercise; separate them by '+++'."
-        if not exercise.parts:
-            yield f"{where}: none of its cells is tagged solution, test or manual, so there is nothing to do."
-        if exercise.kind not in KINDS or not 1 <= exercise.difficulty <= 5 or exercise.minutes < 1:
-            yield f"{where}: it needs a line '{_FACTS_FORM}', of a kind {', '.join(KINDS)}."
-        elif outcomes is not None and exercise.outcome not in outcomes:
-            yield (
-                f"{where}: its outcome {exercise.outcome!r} is not one of the chapter's in book.yml, "
-                f"which are {', '.join(outcomes)}."
-            )
+        if not label or not label[1].startswith("ex-") or labels.count(exercise.label) > 1:
+            yield f"{where}: it needs a line ':label: ex-NAME' of its own below ':::{{exercise}} TITLE'."
+        if len(EXERCISE.findall(source)) > 1 or not exercise.parts:
+            yield f"{where}: its cell must begin one exercise, with a solution, test or manual part in it."
+        facts = exercise.kind in KINDS and 1 <= exercise.difficulty <= 5 and exercise.minutes >= 1
+        if not facts or (outcomes is not None and exercise.outcome not in outcomes):
+            those = f", with an outcome of book.yml ({', '.join(outcomes)})" if outcomes else ""
+            yield f"{where}: it needs a line '{_FACTS_FORM}', of a kind {', '.join(KINDS)}{those}."
     inside = {p.index for exercise in found for p in exercise.parts}
     for p in parts(master):
         if p.index not in inside:
-            yield (
-                f"cell {p.index + 1} ({p.role}:{p.name}): it belongs to no exercise; begin one above it, "
-                "by a text cell with ':::{exercise} TITLE'."
-            )
+            yield f"cell {p.index + 1} ({p.role}:{p.name}): it must belong to an exercise, begun above it."
 
 
 # --- ids ----------------------------------------------------------------------------------------------------
@@ -298,7 +221,7 @@ def blank(source: str, name: str) -> str:
     """A solution cell as the reader sees it: what stands above ``# solution``, then a "not yet"."""
     marker = _MARKER.search(source)
     if marker is None:
-        raise MasterError(f"solution:{name} has no line '# solution'.")
+        raise ValueError(f"solution:{name} must have a line '# solution', and has none")
     return f'{source[: marker.start()]}{marker[1]}raise NotImplementedError("not yet: {name}")'
 
 
@@ -334,23 +257,17 @@ def _visible(source: str) -> str:
 
 
 def solutions(master: str | Path | Notebook) -> dict[str, Solution]:
-    """Return the parts that the reader's notebook leaves open, by name: code without markers, model answers.
-
-    Parameters
-    ----------
-    master : path or notebook
-        The master's `.ipynb` (its cells have the ids of the reader's cells) or `.md`.
-    """
+    """The parts that the reader's notebook leaves open, by name: code without markers, model answers."""
     notebook = master if isinstance(master, dict) else read(master)
     result = {}
     for p in parts(notebook):
         cell = notebook["cells"][p.index]
         if p.role == "solution":
             source = re.sub(_MARKER.pattern + r"\n?", "", cell["source"], count=1, flags=re.M)
-            result[p.name] = Solution(p.name, "code", source, cell.get("id", ""))
+            result[p.name] = Solution(p.name, "code", source)
         elif p.role == "manual":
             source = _MODEL_ANSWER.split(cell["source"], maxsplit=1)[1].strip()
-            result[p.name] = Solution(p.name, "text", source, cell.get("id", ""))
+            result[p.name] = Solution(p.name, "text", source)
     return result
 
 
@@ -362,18 +279,10 @@ def fill(notebook: Notebook, answers: Mapping[str, Solution | str]) -> Notebook:
     notebook : reader's notebook
     answers : mapping from NAME to a Solution, or to the source of the whole cell
         Names without an answer keep their blank.
-
-    Raises
-    ------
-    ValueError
-        An answer has a name that the notebook does not ask for.
     """
     filled = copy.deepcopy(dict(notebook))
     open_parts = {p.name: p for p in parts(filled) if p.role in ("solution", "manual")}
     for name, answer in answers.items():
-        if name not in open_parts:
-            asked = ", ".join(open_parts) or "nothing"
-            raise ValueError(f"answers must have names that the notebook asks for, {asked}, got {name!r}")
         cell = filled["cells"][open_parts[name].index]
         cell["source"] = answer.source if isinstance(answer, Solution) else answer
         if cell["cell_type"] == "code":

@@ -5,15 +5,14 @@ from __future__ import annotations
 import ast
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import cached_property
-from typing import Any
 
 from ppobook.run.spellings import did_you_mean
 from ppobook.teaching.tags import Notebook, parts
 
-__all__ = ["Pack", "PackPart", "answers_of"]
+__all__ = ["Pack", "PackPart", "answers_of", "named"]
 
 
 @dataclass(frozen=True)
@@ -57,10 +56,7 @@ class Pack:
     ) -> Pack:
         """The pack of a reader's notebook, its parts read from the tags and the test cells.
 
-        Parameters
-        ----------
-        points, rubrics : mappings, optional
-            By the name of a part; points where another number counts than its tag says.
+        `points` and `rubrics` are by the name of a part; points where other ones count than its tag says.
         """
         made = []
         for one in parts(notebook):
@@ -96,17 +92,16 @@ class Pack:
 
     def part(self, name: str) -> PackPart:
         """The part of this name."""
-        for one in self.parts:
-            if one.name == name:
-                return one
-        known = [one.name for one in self.parts]
-        raise ValueError(
-            f"the part must be one of {', '.join(known)}, got {name!r}{did_you_mean(name, known)}"
-        )
+        return named(self.parts, name)
 
-    def facts(self) -> dict[str, Any]:
-        """The pack as JSON holds it."""
-        return asdict(self)
+
+def named(parts: Sequence[PackPart], name: str) -> PackPart:
+    """The part of this name."""
+    for one in parts:
+        if one.name == name:
+            return one
+    known = [one.name for one in parts]
+    raise ValueError(f"the part must be one of {', '.join(known)}, got {name!r}{did_you_mean(name, known)}")
 
 
 def answers_of(source: str) -> dict[str, str]:

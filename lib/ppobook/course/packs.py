@@ -3,9 +3,8 @@
 A pack is made from the masters, as the reader's notebook of the book is: no solution, nothing hidden, no
 outputs. It holds each set's introduction, the chosen exercises and the given cells that these use. References
 say in words where in the book something stands, because the site's pages of the exercises have the solutions.
-Each cell carries nbgrader's metadata, so that nbgrader's own tools can read a pack. What is private (rubrics,
-expressions) is in the manifest, `release/ASSIGNMENT.json`, beside the zip. The same course gives the same
-bytes.
+What is private (rubrics, expressions) is in the manifest, `release/ASSIGNMENT.json`, beside the zip. The same
+course gives the same bytes.
 """
 
 from __future__ import annotations
@@ -15,25 +14,26 @@ import io
 import json
 import re
 import zipfile
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import asdict
 from pathlib import Path
 
 from ppobook.course import masters, own_checks, references, refusals, sets, trail, variants
 from ppobook.course.choosing import choose
-from ppobook.course.handing_in import front_cell, how_to_hand_in
+from ppobook.course.handing_in import front_cell, how_to_hand_in, install_cell, requirements
 from ppobook.course.pack import Pack, PackPart, answers_of
-from ppobook.course.requirements import environment, install_cell, requirements
 from ppobook.course.sets import ExerciseSet
 from ppobook.course.settings import Assignment, Course
 from ppobook.course.variants import Variant
 from ppobook.run.files import atomic_write
 from ppobook.run.spellings import did_you_mean
+from ppobook.teaching.contents import number_of
 from ppobook.teaching.tags import Cell, Exercise, Notebook, part, tags
+from ppobook.teaching.workspace import find_source
 
-FORMAT = 2
 RELEASE = "release"
+EARLIER = "release/earlier"
 
 _LINK = re.compile(r"\[([^\]]+)\]\(\.\./[^)]*\)")
 _SENTENCE = re.compile(r"(?<=[.!?:])\s+(?=[A-Z*“\[(])")
@@ -46,40 +46,37 @@ _OTHER = re.compile(r"\{ref\}`[^`]*?(ex-[\w-]+)>?`")
 
 
 def released(course: Course, name: str) -> Pack | None:
-    """The pack of an assignment as it was handed out; None where it was not released.
-
-    Raises
-    ------
-    ValueError
-        The manifest is damaged.
-    """
+    """The pack of an assignment as it was handed out; None where it was not released."""
     path = course.folder / RELEASE / f"{name}.json"
     return _read(path) if path.exists() else None
 
 
+def handed_out(course: Course, name: str) -> Pack:
+    """The pack of an assignment as it was handed out."""
+    pack = released(course, course.assignment(name).name)
+    if pack is None:
+        raise ValueError(f"assignment {name} must be released first: ppobook course release {name}")
+    return pack
+
+
 def earlier(course: Course, name: str) -> list[Notebook]:
     """The notebooks of an assignment that were handed out before it was released anew."""
-    return [_read(path).notebook for path in sorted(_earlier(course).glob(f"{name}.*.json"))]
-
-
-def _earlier(course: Course) -> Path:
-    return course.folder / RELEASE / "earlier"
+    return [_read(path).notebook for path in sorted((course.folder / EARLIER).glob(f"{name}.*.json"))]
 
 
 def _read(path: Path) -> Pack:
     try:
         facts = json.loads(path.read_text(encoding="utf-8"))
-    except ValueError:
-        raise ValueError(f"{path} must be the manifest of a release, got a damaged file") from None
-    if not isinstance(facts, dict) or facts.pop("format", None) != FORMAT:
-        raise ValueError(f"{path} must be the manifest of a release by this version")
-    return Pack(**{**facts, "parts": tuple(PackPart(**one) for one in facts["parts"])})
+        parts = tuple(PackPart(**one) for one in facts["parts"])
+        return Pack(**{**facts, "parts": parts})
+    except (ValueError, KeyError, TypeError):
+        raise ValueError(f"{path} must be the manifest of a release by this version") from None
 
 
-def drawn(course: Course, pack: Pack, book: Path | None = None) -> dict[str, Variant]:
+def drawn(course: Course, pack: Pack) -> dict[str, Variant]:
     """The variants that were drawn for the parts of a pack, by part."""
     found: dict[str, Variant] = {}
-    for one in sets.open_all(pack.set, course.folder, book):
+    for one in sets.open_all(pack.set, course.folder):
         found |= _drawn(course, pack.assignment, one, [p.name for p in masters.parts(pack.notebook)])
     return found
 
@@ -91,12 +88,12 @@ def _drawn(course: Course, name: str, found: ExerciseSet, names: Collection[str]
     }
 
 
-def solved(course: Course, pack: Pack, book: Path | None = None) -> Notebook:
+def solved(course: Course, pack: Pack) -> Notebook:
     """Return a pack's notebook with model answers, and solutions in the variants that were handed out."""
-    forms = drawn(course, pack, book)
+    forms = drawn(course, pack)
     answers = {one.name: one.rubric for one in pack.manual}
     asked = {p.name for p in masters.parts(pack.notebook) if p.role == "solution"}
-    for found in sets.open_all(pack.set, course.folder, book):
+    for found in sets.open_all(pack.set, course.folder):
         for name, one in masters.solutions(found.notebook).items():
             if name in asked:
                 answers[name] = forms[name].solution(one.source) if name in forms else one.source
@@ -106,76 +103,53 @@ def solved(course: Course, pack: Pack, book: Path | None = None) -> Notebook:
 # --- making -------------------------------------------------------------------------------------------------
 
 
-def make(course: Course, assignment: Assignment, book: Path | None = None) -> Pack:
+def make(course: Course, assignment: Assignment) -> Pack:
     """The pack of an assignment.
 
-    Raises
-    ------
-    ValueError
-        A set or an exercise does not exist, a chosen exercise needs another one, points are given for an
-        unknown part, a check beside a set of the course's own is wrong, or the notebook would hold what a
-        student must not see.
+    It refuses what could not be graded, and a notebook with something that a student must not see.
     """
     try:
-        return _make(course, assignment, book)
+        return _make(course, assignment)
     except (ValueError, OSError) as error:
         raise ValueError(f"assignment {assignment.name}: {error}") from None
 
 
-def _make(course: Course, assignment: Assignment, book: Path | None) -> Pack:
-    found = sets.open_all(assignment.set, course.folder, book)
+def _make(course: Course, assignment: Assignment) -> Pack:
+    found = sets.open_all(assignment.set, course.folder)
     cells: list[Cell] = []
-    partial: dict[str, Mapping[str, float]] = {}
-    called: dict[str, str] = {}
-    rubrics: dict[str, str] = {}
+    parts: list[PackPart] = []
     with ExitStack() as stack:
         for one, chosen in zip(found, sets.chosen(found, assignment.exercises), strict=True):
             own_checks.refuse(one)
-            master = _chosen(one, chosen)
-            reader, answers = _of_set(course, assignment, one, master, chosen)
-            partial |= {p.name: p.partial for p in masters.parts(master) if p.role == "test"}
-            for p in masters.parts({"cells": reader}):
-                if p.role == "test":
-                    called |= answers_of(reader[p.index]["source"])
+            cells_of = one.notebook["cells"]
+            kept = [copy.deepcopy(cells_of[i]) for i in choose(one, chosen)]
+            master = {**one.notebook, "cells": kept}
+            reader, rubrics = _of_set(course, assignment, one, master, chosen)
+            parts += _parts(reader, master, rubrics, assignment)
             own_checks.handed_in_later(reader, stack.enter_context(own_checks.known(one)))
             refusals.refuse_solutions(reader, one)
             cells += reader
-            rubrics |= answers
-    notebook: Notebook = {
-        "nbformat": 4,
-        "nbformat_minor": 5,
-        "metadata": copy.deepcopy(masters.METADATA),
-        "cells": cells,
-    }
-    parts = _parts(notebook, called, partial, rubrics, assignment)
+    notebook: Notebook = {**found[0].notebook, "metadata": copy.deepcopy(masters.METADATA), "cells": cells}
     worth = {one.name: one.points for one in parts}
+    if len(worth) < len(parts):
+        raise ValueError("each part must be in it once, got one that two of its sets have")
+    if unknown := [name for name in assignment.points if name not in worth]:
+        hint = did_you_mean(unknown[0], worth)
+        raise ValueError(f"points must be given for {', '.join(worth)}, got {unknown[0]!r}{hint}")
     rows = [
         (one, sum(worth[p.name] for p in one.parts if p.points is not None))
         for one in masters.exercises(notebook)
     ]
-    origin = " and ".join(said for one in found if (said := _origin(one)))
+    origin = " and ".join(f"chapter {number_of(one.name)} of the book" for one in found if not one.own)
     notebook["cells"] = [front_cell(course, assignment, origin, rows), install_cell(course), *cells]
     used: dict[str, int] = {}
     for cell in notebook["cells"]:
         used[cell["id"]] = used.get(cell["id"], 0) + 1
         if used[cell["id"]] > 1:  # a given cell of two sets
             cell["id"] += f"-of-{used[cell['id']]}"
-        _for_nbgrader(cell, worth)
-    refusals.refuse(json.dumps(notebook, ensure_ascii=False), course, found[0].book)
-    return Pack(assignment.name, notebook, parts, assignment.set, f"{assignment.name}.ipynb")
-
-
-def _chosen(found: ExerciseSet, chosen: Sequence[Exercise]) -> Notebook:
-    """A set's master with the cells of the chosen exercises, and those that they need."""
-    choice = choose(found, chosen)
-    if choice.missing:
-        label, name, other = choice.missing[0]
-        raise ValueError(
-            f"exercises must hold {other!r} as well, for {label or 'the introduction'!r} uses {name}, which "
-            "is written there"
-        )
-    cells = found.notebook["cells"]
-    return {**found.notebook, "cells": [copy.deepcopy(cells[i]) for i in choice.cells]}
+        _mark(cell, worth)
+    refusals.refuse(json.dumps(notebook, ensure_ascii=False), course, find_source())
+    return Pack(assignment.name, notebook, tuple(parts), assignment.set, f"{assignment.name}.ipynb")
 
 
 def _of_set(
@@ -209,47 +183,27 @@ def _rubrics(master: Notebook, forms: Mapping[str, Variant]) -> dict[str, str]:
 
 
 def _parts(
-    notebook: Notebook,
-    called: Mapping[str, str],
-    partial: Mapping[str, Mapping[str, float]],
-    rubrics: Mapping[str, str],
-    assignment: Assignment,
-) -> tuple[PackPart, ...]:
+    cells: list[Cell], master: Notebook, rubrics: Mapping[str, str], assignment: Assignment
+) -> Iterator[PackPart]:
     """The parts, with the questions as students read them and the expressions that checks are given."""
-    made: list[PackPart] = []
-    for exercise in masters.exercises(notebook):
+    partial = {p.name: p.partial for p in masters.parts(master) if p.role == "test"}
+    for exercise in masters.exercises({"cells": cells}):
         said: list[str] = []
-        for cell in notebook["cells"][exercise.start : exercise.stop]:
+        for cell in cells[exercise.start : exercise.stop]:
             p = part(cell)
             if p is None and cell["cell_type"] == "markdown":
                 said.append(cell["source"])
             if p is None or p.points is None:
                 continue
-            if any(one.name == p.name for one in made):
-                raise ValueError(f"each part must be in it once, got {p.name!r} twice")
             points = assignment.points.get(p.name, p.points)
             facts = (p.name, p.role, points, exercise.label, exercise.title)
             if p.role == "test":
+                called = answers_of(cell["source"])
                 if p.name not in called:
                     raise ValueError(f"the test of {p.name} must call check({p.name!r}, …) with one argument")
-                made.append(PackPart(*facts, expression=called[p.name], partial=partial[p.name]))
+                yield PackPart(*facts, expression=called[p.name], partial=partial[p.name])
             else:
-                made.append(PackPart(*facts, question="\n\n".join(said), rubric=rubrics[p.name]))
-    known = [one.name for one in made]
-    for name in assignment.points:
-        if name not in known:
-            raise ValueError(
-                f"points must be given for {', '.join(known)}, got {name!r}{did_you_mean(name, known)}"
-            )
-    return tuple(made)
-
-
-def _origin(found: ExerciseSet) -> str:
-    """Describe the source of the book's exercises, in words; "" for the course's own."""
-    if found.own:
-        return ""
-    number = re.match(r"\d+", found.name)
-    return f"chapter {int(number[0])} of the book" if number else f"the book's “{found.title}”"
+                yield PackPart(*facts, question="\n\n".join(said), rubric=rubrics[p.name])
 
 
 def _shorten(cells: list[Cell], labels: set[str]) -> None:
@@ -274,10 +228,8 @@ def _as_text(cells: list[Cell], answers: list[Cell], found: ExerciseSet) -> None
     held = {label for label, _ in references.labels(text)}
 
     def elsewhere(path: Path, title: str) -> str:
-        number = re.match(r"\d+", path.stem)
-        if path.parent.name == "chapters":
-            return f"{title} (chapter {int(number[0])} of the book)" if number else f"{title} (in the book)"
-        return f"{title} (another exercise)"
+        chapter = path.parent.name == "chapters"
+        return f"{title} ({f'chapter {number_of(path.stem)} of the book' if chapter else 'another exercise'})"
 
     references.as_text(cells, found.path, found.book, held=held, elsewhere=elsewhere)
     references.as_text(answers, found.path, found.book, held=(), elsewhere=elsewhere)
@@ -287,52 +239,29 @@ def _as_text(cells: list[Cell], answers: list[Cell], found: ExerciseSet) -> None
             cell["source"] = _LINK.sub(r"\1", cell["source"])
 
 
-def _for_nbgrader(cell: Cell, worth: Mapping[str, float]) -> None:
-    """nbgrader's metadata: what a student fills in, what is graded, and what is locked."""
-    p = part(cell)
-    role = p.role if p else ""
-    facts = {
-        "schema_version": 3,
-        "grade_id": cell["id"],
-        "grade": role in ("test", "manual"),
-        "solution": role in ("solution", "manual"),
-        "locked": role not in ("solution", "manual"),
-        "task": False,
-    }
-    kept = {key: cell["metadata"][key] for key in ("jupyter",) if key in cell["metadata"]}
-    looks = [tag for tag in tags(cell) if not tag.startswith("test:")]
+def _mark(cell: Cell, worth: Mapping[str, float]) -> None:
+    """Say in a cell's metadata which part it is and what it is worth, and keep Jupyter from deleting it."""
+    p, kept = part(cell), tags(cell)
     if p is not None and p.points is not None:
-        facts["points"] = worth[p.name]
-        looks = [
-            f"{role}:{p.name}:{worth[p.name]:g}",
-            *(tag for tag in looks if not tag.startswith("manual:")),
-        ]
-    cell["metadata"] = {**kept, **({"tags": looks} if looks else {}), "deletable": False, "nbgrader": facts}
-    if cell["cell_type"] == "markdown" and role != "manual":
+        points = f"{p.role}:{p.name}:{worth[p.name]:g}"
+        kept = [points, *(tag for tag in kept if tag.split(":")[0] not in ("test", "manual"))]
+    facts = {key: cell["metadata"][key] for key in ("jupyter",) if key in cell["metadata"]}
+    cell["metadata"] = {**facts, **({"tags": kept} if kept else {}), "deletable": False}
+    if cell["cell_type"] == "markdown" and p is None:
         cell["metadata"]["editable"] = False
 
 
 # --- releasing ----------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class Release:
-    """A released pack: its zip, and "new", "unchanged" or "changed" beside what was there."""
-
-    pack: Pack
-    path: Path
-    state: str
-
-
-def zipped(course: Course, pack: Pack, book: Path | None = None) -> bytes:
+def zipped(course: Course, pack: Pack) -> bytes:
     """The zip that students get; its times are fixed and nothing is compressed, so its bytes are the same."""
     assignment = course.assignment(pack.assignment)
-    book = sets.open_all(pack.set, course.folder, book)[0].book
+    book = find_source()
     files = {
         pack.file: _json(pack.notebook),
         "HOW_TO_HAND_IN.md": how_to_hand_in(course, assignment, pack.file, pack.points),
         "requirements.txt": requirements(course, book),
-        "environment.yml": environment(course, book),
     }
     content = io.BytesIO()
     with zipfile.ZipFile(content, "w", zipfile.ZIP_STORED) as archive:
@@ -344,30 +273,14 @@ def zipped(course: Course, pack: Pack, book: Path | None = None) -> bytes:
     return content.getvalue()
 
 
-def release(
-    course: Course, name: str, *, replace: bool = False, dry_run: bool = False, book: Path | None = None
-) -> Release:
+def release(course: Course, name: str, *, replace: bool = False) -> tuple[Pack, str]:
     """Write an assignment's zip and its manifest into the course's folder.
 
-    Parameters
-    ----------
-    course : Course
-    name : str
-        The assignment.
-    replace : bool
-        Release it anew where what was handed out differs; the manifest before is kept in `release/earlier`.
-    dry_run : bool
-        Write nothing.
-    book : path, optional
-        The book's folder.
-
-    Raises
-    ------
-    ValueError
-        The pack can't be made, or differs from what was handed out and `replace` was not given.
+    With `replace` it is released again where what was handed out differs; the manifest before is kept in
+    `release/earlier`. What comes back is the pack and "new", "unchanged" or "changed".
     """
-    pack = make(course, course.assignment(name), book)
-    content = zipped(course, pack, book)
+    pack = make(course, course.assignment(name))
+    content = zipped(course, pack)
     folder = course.folder / RELEASE
     path, manifest = folder / f"{name}.zip", folder / f"{name}.json"
     before = released(course, name)
@@ -378,18 +291,17 @@ def release(
             f"assignment {name}: it must be as it was released, for students may have it, and course.yml or "
             "the book has changed since; --replace releases it anew"
         )
-    if not dry_run:
-        folder.mkdir(parents=True, exist_ok=True)
-        if before is not None and not same:
-            _earlier(course).mkdir(exist_ok=True)
-            atomic_write(_earlier(course) / f"{name}.{before.digest[:12]}.json", manifest.read_text("utf-8"))
-        # The manifest last: what it says was handed out is there.
-        if not path.exists() or path.read_bytes() != content:
-            atomic_write(path, content)
-        if not same:
-            atomic_write(manifest, _json({"format": FORMAT, **pack.facts()}))
-            trail.note(course.folder, "release", assignment=name, pack=pack.digest)
-    return Release(pack, path, state)
+    folder.mkdir(parents=True, exist_ok=True)
+    if before is not None and not same:
+        earlier = course.folder / EARLIER
+        earlier.mkdir(exist_ok=True)
+        atomic_write(earlier / f"{name}.{before.digest[:12]}.json", manifest.read_text("utf-8"))
+    # The manifest last: what it says was handed out is there.
+    atomic_write(path, content)
+    if not same:
+        atomic_write(manifest, _json(asdict(pack)))
+        trail.note(course.folder, "release", assignment=name, pack=pack.digest)
+    return pack, state
 
 
 def _json(content: object) -> str:

@@ -1,27 +1,24 @@
 """Everything that a course keeps about one student: written into one zip, or erased.
 
-A file is a student's if it, or a folder that it lies in, is called by their id. Of tables, logs and
-course.yml the lines that name them are theirs.
+A file is a student's if it, or a folder that it lies in, is called by their id. Of lists, logs and course.yml
+the lines that name them are theirs. Tables of grades and zips of feedback have everybody's, and can be made
+anew from the rest: they are left out of the zip, and erased.
 """
 
 from __future__ import annotations
 
-import csv
-import io
 import json
 import re
 import zipfile
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 from ppobook.course import collecting, roster, settings, trail
 from ppobook.course.settings import Course
 from ppobook.run.files import atomic_write
 
-# Here are the solutions and the packs, which are about no student.
-_APART = ("exercises", "release")
-_IDS = frozenset(roster.NAMES["student_id"] + roster.NAMES["email"])
+# Here are the solutions and the packs, which are about no student, and what is made anew.
+_APART = ("exercises", "release", "grades", ".git")
 
 
 @dataclass(frozen=True)
@@ -33,30 +30,30 @@ class Data:
 
 
 def find(course: Course, student: str) -> Data:
-    """Find all that is kept about a student, who may have left the roster.
-
-    Raises
-    ------
-    ValueError
-        Nothing is kept about such a student.
-    """
-    email = next((one.email for one in roster.load(course.folder) if one.student_id == student), "")
+    """Find all that is kept about a student, who may have left the roster."""
     folder, files, divided = course.folder, [], {}
-    kept = {path.parent: _json(path) for path in folder.glob(f"{roster.SUBMITTED}/**/{collecting.RECEIPT}")}
-    same = {one.get("sha256") for one in kept.values() if one.get("student") == student}
+    receipts = folder.glob(f"{roster.SUBMITTED}/**/{collecting.RECEIPT}")
+    kept = {path.parent: json.loads(path.read_text(encoding="utf-8")) for path in receipts}
+    same = {one["sha256"] for one in kept.values() if one["student"] == student}
     # What was given to them by hand lies below `_unknown` as well.
-    by_hand = [path for path, one in kept.items() if one.get("student") is None and one.get("sha256") in same]
+    by_hand = [path for path, one in kept.items() if one["student"] is None and one["sha256"] in same]
+    # As lists, logs and course.yml name a student.
+    own_lines = {
+        ".csv": re.compile(rf'"?{re.escape(student)}"?[,;\t\r\n]'),
+        ".jsonl": re.compile(rf'.*"student": "{re.escape(student)}"'),
+        ".yml": re.compile(rf"[^#]*(?<![\w.@+-]){re.escape(student)}(?![\w.@+-])"),
+    }
     for path in sorted(folder.rglob("*")):
         parts = path.relative_to(folder).parts
-        if not path.is_file() or path.is_symlink() or parts[0] in _APART or ".git" in parts:
+        if not path.is_file() or path.is_symlink() or parts[0] in _APART:
             continue
         if student in (*parts[:-1], path.stem) or path.parent in by_hand:
             files.append(path)
-        elif path.suffix in _DIVIDE:
-            text = path.read_bytes().decode("utf-8-sig", errors="surrogateescape")
-            without, own = _DIVIDE[path.suffix](text, student, email)
+        elif pattern := own_lines.get(path.suffix):
+            lines = re.findall(r"[^\n]*\n|[^\n]+", path.read_bytes().decode("utf-8", "surrogateescape"))
+            own = [line for line in lines if pattern.match(line)]
             if own:
-                divided[path] = without, own
+                divided[path] = "".join(line for line in lines if line not in own), "".join(own)
     if not files and not divided:
         raise ValueError(f"student must be one of whom something is kept, got {student!r}")
     return Data(tuple(files), divided)
@@ -74,19 +71,12 @@ def export(course: Course, student: str, file: Path) -> list[str]:
 
 
 def erase(course: Course, student: str, *, dry_run: bool = False) -> list[str]:
-    """Erase all that is kept about a student, and return the names of what was changed.
-
-    Raises
-    ------
-    ValueError
-        Nothing is kept about such a student, or course.yml has to be edited by hand first.
-    """
-    found = find(course, student)
-    yml = course.folder / settings.FILE
-    if yml in found.divided:
+    """Erase all that is kept about a student, and return the names of what was changed."""
+    found, folder = find(course, student), course.folder
+    if folder / settings.FILE in found.divided:
         others = tuple(one for one in course.extensions if one.student != student)
         try:
-            left = settings.read(found.divided[yml][0], course.folder)
+            left = settings.read(found.divided[folder / settings.FILE][0], folder)
         except ValueError:
             left = course
         if left != replace(course, extensions=others):
@@ -94,58 +84,15 @@ def erase(course: Course, student: str, *, dry_run: bool = False) -> list[str]:
                 f"{settings.FILE} must not name {student}: take them out by hand first; what they handed in "
                 "for a group can be given to another member by `ppobook course collect … --student`"
             )
+    files = [*found.files, *folder.glob("feedback/*.zip"), *folder.glob("grades/*.csv")]
     if not dry_run:
         for path, (without, _) in found.divided.items():
             atomic_write(path, without.encode(errors="surrogateescape"))
-        # A zip for a learning platform has everybody's pages, and can be made anew.
-        for path in (*found.files, *(course.folder / "feedback").glob("*.zip")):
+        for path in files:
             path.unlink()
-        for parent in sorted({path.parent for path in found.files}, reverse=True):
-            while parent != course.folder and not any(parent.iterdir()):
+        for parent in sorted({path.parent for path in files}, reverse=True):
+            while parent != folder and not any(parent.iterdir()):
                 parent.rmdir()
                 parent = parent.parent
-        trail.note(course.folder, "erasure", files=len(found.files) + len(found.divided))
-    return [str(path.relative_to(course.folder)) for path in (*found.divided, *found.files)]
-
-
-def _json(path: Path) -> dict[str, Any]:
-    try:
-        found = json.loads(path.read_text(encoding="utf-8"))
-    except ValueError:
-        found = None
-    return found if isinstance(found, dict) else {}
-
-
-def _table(text: str, student: str, email: str) -> tuple[str, str]:
-    """A table without a student's rows, and these with the heading."""
-    rows = list(csv.reader(io.StringIO(text, newline="")))
-    places = [at for at, name in enumerate(rows[0] if rows else ()) if name.strip().lower() in _IDS]
-    own = [
-        row for row in rows[1:] if {student, email or student} & {row[at] for at in places if at < len(row)}
-    ]
-    end = "\r\n" if "\r\n" in text else "\n"
-
-    def written(some: list[list[str]]) -> str:
-        made = io.StringIO()
-        csv.writer(made, lineterminator=end).writerows(some)
-        return made.getvalue()
-
-    return written([row for row in rows if row not in own]), written(rows[:1] + own) if own else ""
-
-
-def _log(text: str, student: str, email: str) -> tuple[str, str]:
-    """A log without the lines that name a student, and these."""
-    lines = text.splitlines(keepends=True)
-    own = [line for line in lines if re.search(rf'"{re.escape(student)}"', line)]
-    return "".join(line for line in lines if line not in own), "".join(own)
-
-
-def _settings(text: str, student: str, email: str) -> tuple[str, str]:
-    """The text of course.yml without the lines that name a student, and these."""
-    lines = text.splitlines(keepends=True)
-    name = re.compile(rf"(?<![\w.@+-]){re.escape(student)}(?![\w.@+-])")
-    own = [line for line in lines if name.search(line.partition("#")[0])]
-    return "".join(line for line in lines if line not in own), "".join(own)
-
-
-_DIVIDE = {".csv": _table, ".jsonl": _log, ".yml": _settings}
+        trail.note(folder, "erasure", files=len(files) + len(found.divided))
+    return [str(path.relative_to(folder)) for path in (*found.divided, *files)]

@@ -15,28 +15,10 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+from ppobook.course.pack import PackPart, named
 from ppobook.run.files import atomic_write
-from ppobook.run.spellings import did_you_mean
 
 FORMAT = 1
-
-
-@dataclass(frozen=True)
-class SheetPart:
-    """One part that earns points: ``role`` is "test" or "manual".
-
-    ``question`` and ``rubric`` are Markdown, for manual parts. ``partial`` has for some mistakes of a tested
-    part, by name, the share of the points that is left.
-    """
-
-    name: str
-    role: str
-    max: float
-    exercise: str = ""
-    title: str = ""
-    question: str = ""
-    rubric: str = ""
-    partial: Mapping[str, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -44,9 +26,8 @@ class Sheet:
     """The parts of an assignment; ``pack`` is the digest of what was handed out, ``title`` may be empty."""
 
     assignment: str
-    notebook: str
     due: datetime
-    parts: tuple[SheetPart, ...]
+    parts: tuple[PackPart, ...]
     pack: str = ""
     title: str = ""
 
@@ -56,46 +37,21 @@ class Sheet:
         return self.title or self.assignment
 
     @property
-    def max(self) -> float:
-        return sum(part.max for part in self.parts)
+    def points(self) -> float:
+        return sum(part.points for part in self.parts)
 
-    def part(self, name: str) -> SheetPart:
-        """The part of that name.
-
-        Raises
-        ------
-        ValueError
-            The assignment has no such part.
-        """
-        for part in self.parts:
-            if part.name == name:
-                return part
-        names = ", ".join(part.name for part in self.parts)
-        hint = did_you_mean(name, [part.name for part in self.parts])
-        raise ValueError(f"the part must be one of {names}, got {name!r}{hint}")
+    def part(self, name: str) -> PackPart:
+        """The part of that name."""
+        return named(self.parts, name)
 
 
 @dataclass(frozen=True)
 class Submission:
     """The submission that counts for `students`: one, or all of a group.
 
-    Attributes
-    ----------
-    students : tuple of str
-    by : str
-        Who handed it in.
-    path : Path
-        The notebook's file.
-    received : datetime or None
-        With its time zone; None where the platform does not say it.
-    late_days : int
-        Days begun after the due date, extensions and grace considered.
-    share : float
-        The share of the points that still counts after these.
-    late_unknown : bool
-        Whether the platform says that it is late and not how late. All points count until somebody decides.
-    due : datetime or None
-        When it was due, extensions considered.
+    ``by`` handed it in, ``path`` is the notebook's. ``received`` has a time zone, and is None where the
+    platform does not say it; ``late_unknown`` if it says only that it was late: all points count until
+    somebody decides. ``share`` of the points is left after ``late_days``; ``due`` considers extensions.
     """
 
     students: tuple[str, ...]
@@ -112,15 +68,8 @@ class Submission:
 class Job:
     """The data besides the submissions that grading depends on.
 
-    Attributes
-    ----------
-    folder : Path
-        The course's folder.
-    sheet : Sheet
-    checks : mapping from part to str
-        A digest of each tested part's check.
-    grader : str
-        The grader's version, for the record.
+    ``folder`` is the course's, ``checks`` has a digest of each tested part's check, and ``grader`` is the
+    grader's version.
     """
 
     folder: Path
@@ -150,11 +99,6 @@ class Record:
         return self.result.get("parts", {})
 
     @property
-    def manual(self) -> Mapping[str, Mapping[str, Any]]:
-        """The parts that a person reads: text, max."""
-        return self.result.get("manual", {})
-
-    @property
     def missing(self) -> list[str]:
         """The manual parts whose cell was deleted."""
         return list(self.result.get("missing", ()))
@@ -166,7 +110,7 @@ class Record:
 
     def text(self, part: str) -> str:
         """A student's text for a manual part; empty if there is none."""
-        return str(self.manual.get(part, {}).get("text") or "")
+        return str(self.result.get("manual", {}).get(part, {}).get("text") or "")
 
     def to_read(self, part: str) -> str:
         """The text that a person reads for a manual part: the answer, or else what may be it."""
@@ -192,12 +136,9 @@ def write_record(folder: Path, record: Record) -> None:
 
 def read_record(folder: Path, assignment: str, student: str) -> Record | None:
     """The record of a student; None where there is none, or none that can be read."""
-    path = graded_file(folder, assignment, student)
     try:
-        found = json.loads(path.read_text(encoding="utf-8"))
-        if found.pop("format") != FORMAT:
-            return None
-        return Record(**found)
+        found = json.loads(graded_file(folder, assignment, student).read_text(encoding="utf-8"))
+        return Record(**found) if found.pop("format") == FORMAT else None
     except (OSError, ValueError, TypeError, KeyError, AttributeError):
         return None
 

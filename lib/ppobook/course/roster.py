@@ -1,21 +1,17 @@
-"""The students of a course: roster.csv, and lists as learning platforms export them.
-
-A list may be Canvas's gradebook, Moodle's participants or grades, or any table with a column of ids. Its
-import shows what changes. A student who is missing in a new list and has handed something in stays.
-"""
+"""The students of a course: roster.csv, and the lists that platforms export."""
 
 from __future__ import annotations
 
 import csv
 import io
 import re
-from collections.abc import Collection, Mapping, Sequence
-from dataclasses import asdict, dataclass, fields, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 
-from ppobook import validation
 from ppobook.course.settings import STUDENT_FORM, is_student_id
 from ppobook.run.files import atomic_write
+from ppobook.run.spellings import did_you_mean
 
 FILE = "roster.csv"
 SUBMITTED = "submitted"
@@ -23,7 +19,7 @@ SUBMITTED = "submitted"
 
 @dataclass(frozen=True)
 class Student:
-    """One student; ``lms_id`` is the number that a learning platform puts into the names of files."""
+    """One student. ``lms_id`` is the number that a learning platform puts into the names of files."""
 
     student_id: str
     last_name: str = ""
@@ -40,24 +36,21 @@ class Student:
 
 COLUMNS = tuple(field.name for field in fields(Student))
 
-# What platforms call a column, in small letters, in some languages. Of the names for an id, the first that a
-# list has is taken.
+# What platforms call a column, in small letters; the first that a list has is taken.
 NAMES: Mapping[str, tuple[str, ...]] = {
     "student_id": (
-        "student_id", "sis login id", "sis user id", "login id", "username", "user name", "benutzername",
-        "anmeldename", "nom d'utilisateur", "nombre de usuario", "id number", "id-nummer", "matrikelnummer",
-        "numéro d'identification", "número de id", "student id", "studentid", "student number", "login", "id",
+        *("student_id", "sis login id", "sis user id", "login id", "username", "id number", "student id"),
+        *("student number", "login", "id"),
     ),
-    "last_name": ("last_name", "last name", "surname", "nachname", "nom de famille", "nom", "apellido(s)",
-                  "apellidos", "family name"),
-    "first_name": ("first_name", "first name", "vorname", "prénom", "nombre", "given name"),
-    "email": ("email", "email address", "e-mail", "e-mail-adresse", "adresse de courriel", "courriel", "mail",
-              "dirección de correo", "correo electrónico"),
-    "group": ("group", "groups", "section", "gruppe", "gruppen", "groupe", "groupes", "grupo", "grupos"),
-    "lms_id": ("lms_id", "id", "identifier", "user id", "userid"),
-}  # fmt: skip
-_FULL_NAME = ("student", "full name", "name", "vollständiger name", "nom complet", "nombre completo")
-_TEST_STUDENT = re.compile(r"points possible|student, test", re.I)
+    "last_name": ("last_name", "last name", "surname", "family name"),
+    "first_name": ("first_name", "first name", "given name"),
+    "email": ("email", "email address", "e-mail"),
+    "group": ("group", "groups", "section"),
+    "lms_id": ("lms_id", "id", "identifier", "user id"),
+}
+_FULL_NAME = ("student", "full name", "name")
+# Canvas has a row of points below the heading and a test student at the end.
+_NOBODY = re.compile(r"points possible|student, test", re.I)
 
 
 def load(folder: Path) -> tuple[Student, ...]:
@@ -66,107 +59,65 @@ def load(folder: Path) -> tuple[Student, ...]:
     return read(path) if path.exists() else ()
 
 
-def read(path: Path, known: Collection[str] = ()) -> tuple[Student, ...]:
-    """The students of a list, as this course's roster or a platform has them.
-
-    Parameters
-    ----------
-    path : Path
-    known : collection of str
-        The ids of the roster: of several columns of ids, the one that has most of these is taken.
-
-    Raises
-    ------
-    ValueError
-        It is no list of students: the message names the line.
-    """
-    text = decoded(path, "the list of students")
-    reader = csv.reader(io.StringIO(text, newline=""), delimiter=separator(text))
-    rows = [(reader.line_num, [cell.strip() for cell in row]) for row in reader if any(map(str.strip, row))]
-    if not rows:
-        raise ValueError(f"{path.name} must be a list of students, got an empty file")
-    heading = [cell.lower().rstrip(":") for cell in rows[0][1]]
-    columns = _columns(heading, [row for _, row in rows[1:]], {one.lower() for one in known})
-    if "student_id" not in columns and "email" not in columns:
-        got = ", ".join(rows[0][1][:8])
+def read(path: Path) -> tuple[Student, ...]:
+    """The students of a list, as this course's roster or a platform has them."""
+    heading, rows = table(path)
+    columns: dict[str, str] = {}
+    for column, known in NAMES.items():
+        name = next((one for one in known if one in heading), "")
+        # An id that already is the student's is not the platform's as well.
+        if name and name not in columns.values():
+            columns[column] = name
+    if not {"student_id", "email"} & columns.keys():
         raise ValueError(
-            f"{path.name} must have a column of ids, such as student_id, SIS Login ID or ID number, got {got}"
+            f"{path.name} must have a column of ids, such as student_id, SIS Login ID or ID number, "
+            f"got {', '.join(heading[:8]) or 'none'}"
         )
-    students: dict[str, tuple[int, Student]] = {}
-    for number, row in rows[1:]:
-        student = _student(row, heading, columns)
-        # Canvas has a row of points below the heading and a test student at the end.
-        if _TEST_STUDENT.match(row[0]) and (heading[0] == "student" or not student.student_id):
+    students: dict[str, Student] = {}
+    for where, row in rows:
+        if heading[0] == "student" and _NOBODY.match(row["student"]):
             continue
-        where = f"{path.name}, line {number}"
-        if not student.student_id:
-            raise ValueError(f"{where}: {student.name or 'a student'} must have an id, got none")
+        student = _student(row, columns)
         if not is_student_id(student.student_id):
             raise ValueError(f"{where}: an id must have {STUDENT_FORM}, got {student.student_id!r}")
         # On some systems the names of folders don't differ by capitals alone.
-        before = students.get(student.student_id.lower())
-        if before:
-            raise ValueError(
-                f"{where}: {student.student_id!r} must stand once, and is in line {before[0]} too"
-            )
-        students[student.student_id.lower()] = number, student
-    return tuple(student for _, student in students.values())
+        if student.student_id.lower() in students:
+            raise ValueError(f"{where}: {student.student_id!r} must stand once, got it twice")
+        students[student.student_id.lower()] = student
+    return tuple(students.values())
 
 
-def decoded(path: Path, what: str) -> str:
-    """The text of a table as spreadsheet programs save it: UTF-8, UTF-16, or Windows' Western encoding."""
+def table(path: Path) -> tuple[list[str], list[tuple[str, dict[str, str]]]]:
+    """The heading of a CSV file in small letters, and its rows, each with its place for a message."""
     if not path.is_file():
-        raise FileNotFoundError(f"{what} must be a CSV file, got {str(path)!r}, which is not there")
-    content = path.read_bytes()
-    if content.startswith((b"\xff\xfe", b"\xfe\xff")):
-        return content.decode("utf-16", errors="replace")
-    if content.startswith(b"PK"):
-        raise ValueError(f"{path.name} must be a CSV file, got a spreadsheet; save it as CSV")
+        raise FileNotFoundError(f"{path} must be a CSV file, and is not there")
     try:
-        return content.decode("utf-8-sig")
-    except UnicodeDecodeError:
-        return content.decode("cp1252", errors="replace")
+        text = path.read_bytes().decode("utf-8-sig")
+    except UnicodeDecodeError:  # as a spreadsheet program saves it on Windows
+        text = path.read_bytes().decode("cp1252", errors="replace")
+    separator = max(",;\t", key=text.partition("\n")[0].count)
+    reader = csv.reader(io.StringIO(text, newline=""), delimiter=separator)
+    rows = [(reader.line_num, [cell.strip() for cell in row]) for row in reader if any(map(str.strip, row))]
+    heading = [cell.lower() for cell in rows[0][1]] if rows else []
+    empty = dict.fromkeys(heading, "")
+    return heading, [
+        (f"{path.name}, line {number}", {**empty, **dict(zip(heading, row, strict=False))})
+        for number, row in rows[1:]
+    ]
 
 
-def separator(text: str) -> str:
-    """Return the separator of a table's columns: a comma, a semicolon or a tab."""
-    return max(",;\t", key=text.lstrip().partition("\n")[0].count)
-
-
-def _columns(heading: Sequence[str], rows: Sequence[Sequence[str]], ids: Collection[str]) -> dict[str, int]:
-    columns: dict[str, int] = {}
-
-    def has(at: int) -> int:
-        return sum(len(row) > at and row[at].lower() in ids for row in rows)
-
-    for column, known in NAMES.items():
-        places = [heading.index(name) for name in known if name in heading]
-        at = next(iter(places), None)
-        if column == "student_id" and places:
-            at = max(places, key=has)  # the first of those that have the same
-        # An id that already is the student's is not the platform's as well.
-        if at is not None and at not in columns.values():
-            columns[column] = at
-    return columns
-
-
-def _student(row: Sequence[str], heading: Sequence[str], columns: Mapping[str, int]) -> Student:
-    values = {name: row[at] if at < len(row) else "" for name, at in columns.items()}
-    full = next((i for i, name in enumerate(heading) if name in _FULL_NAME), None)
-    if full is not None and not values.get("last_name") and full < len(row):
-        # "Lovelace, Ada", or "Ada Lovelace".
-        last, comma, first = row[full].partition(",")
+def _student(row: Mapping[str, str], columns: Mapping[str, str]) -> Student:
+    values = {column: row[name] for column, name in columns.items()}
+    full = next((row[name] for name in _FULL_NAME if name in row), "")
+    if full and not values.get("last_name"):  # "Lovelace, Ada", or "Ada Lovelace"
+        last, comma, first = full.partition(",")
         if not comma:
-            first, _, last = row[full].rpartition(" ")
+            first, _, last = full.rpartition(" ")
         values |= {"last_name": last.strip(), "first_name": first.strip()}
-    if "student_id" not in columns:  # the name of the mailbox
-        values["student_id"] = values["email"].partition("@")[0]
+    values.setdefault("student_id", values.get("email", "").partition("@")[0])
     if found := re.fullmatch(r"\D+ (\d+)", values.get("lms_id", "")):  # Moodle's "Participant 123"
         values["lms_id"] = found[1]
     return Student(**values)
-
-
-# --- importing ----------------------------------------------------------------------------------------------
 
 
 def merged(folder: Path, new: Sequence[Student]) -> tuple[list[Student], list[str]]:
@@ -185,19 +136,19 @@ def merged(folder: Path, new: Sequence[Student]) -> tuple[list[Student], list[st
             after.append(student)
             said.append(f"+ {student.student_id}  {student.name}")
             continue
-        made = Student(**{name: value or getattr(old, name) for name, value in asdict(student).items()})
-        if made.name == old.name:
-            made = replace(made, first_name=old.first_name, last_name=old.last_name)
-        after.append(made)
-        pairs = ((name, getattr(old, name), getattr(made, name)) for name in COLUMNS)
-        if differs := [f"{name} {had!r} → {has!r}" for name, had, has in pairs if had != has]:
-            said.append(f"~ {student.student_id}  {', '.join(differs)}")
+        facts = {name: value or getattr(old, name) for name, value in asdict(student).items()}
+        if student.name == old.name:
+            facts |= {"first_name": old.first_name, "last_name": old.last_name}
+        after.append(Student(**facts))
+        differs = [name for name in COLUMNS if facts[name] != getattr(old, name)]
+        if differs:
+            changes = (f"{name} {getattr(old, name)!r} → {facts[name]!r}" for name in differs)
+            said.append(f"~ {student.student_id}  {', '.join(changes)}")
     for one in before.values():
         if any((folder / SUBMITTED).glob(f"*/{one.student_id}")):
             after.append(one)
-            said.append(
-                f"! {one.student_id}  {one.name}: not in the list any more, kept with their submissions"
-            )
+            what = ": not in the list any more, kept with their submissions"
+            said.append(f"! {one.student_id}  {one.name}{what}")
         else:
             said.append(f"- {one.student_id}  {one.name}")
     return after, said
@@ -217,5 +168,5 @@ def find(students: Sequence[Student], identifier: str) -> Student:
     for one in students:
         if one.student_id == identifier:
             return one
-    hint = validation.did_you_mean(identifier, [one.student_id for one in students])
+    hint = did_you_mean(identifier, [one.student_id for one in students])
     raise ValueError(f"the student must be in {FILE}, got {identifier!r}{hint}")

@@ -34,12 +34,6 @@ class ExerciseSet:
     book: Path
     notebook: Notebook
 
-    @property
-    def title(self) -> str:
-        """The text of its first heading, without "Exercises: "."""
-        found = re.search(r"^# (?:Exercises: )?(.+)$", self.notebook["cells"][0]["source"], re.M)
-        return found[1].strip() if found else self.name
-
     @functools.cached_property
     def exercises(self) -> tuple[Exercise, ...]:
         """Its exercises, in order."""
@@ -47,19 +41,13 @@ class ExerciseSet:
 
 
 def chosen(sets: Sequence[ExerciseSet], labels: Sequence[str]) -> list[tuple[Exercise, ...]]:
-    """The exercises with these labels, set by set; all of them where there are no labels.
-
-    Raises
-    ------
-    ValueError
-        The sets have no such exercise, or none of one set is chosen.
-    """
+    """The exercises with these labels, set by set; all of them where there are no labels."""
     known = [one.label for found in sets for one in found.exercises]
     for label in labels:
         if label not in known:
+            named = " and ".join(one.name for one in sets)
             raise ValueError(
-                f"exercises must be of {' and '.join(one.name for one in sets)}, which has "
-                f"{', '.join(known)}, "
+                f"exercises must be of {named}, which has {', '.join(known)}, "
                 f"got {label!r}{did_you_mean(label, known)}"
             )
     made = [tuple(one for one in found.exercises if not labels or one.label in labels) for found in sets]
@@ -69,21 +57,12 @@ def chosen(sets: Sequence[ExerciseSet], labels: Sequence[str]) -> list[tuple[Exe
     return made
 
 
-def names(course: Path | None = None, book: Path | None = None) -> dict[str, Path]:
-    """The sets that there are and their texts: the book's in reading order, then the course's own.
-
-    Raises
-    ------
-    ValueError
-        A set of the course has the name of one of the book.
-    """
-    book = book or find_source()
-    texts = {path.stem: path for path in sorted((book / "exercises" / "masters").glob("*.md"))}
-    order = [file.rpartition("/")[2] for files in by_chapter(book).values() for file in files]
-    found = {name: texts[name] for name in order if name in texts}
-    found.update(texts)
+def names(course: Path | None = None) -> dict[str, Path]:
+    """The sets that there are and their texts: the book's in reading order, then the course's own."""
+    texts = {path.stem: path for path in sorted((find_source() / "exercises" / "masters").glob("*.md"))}
+    found = {name: texts[name] for name in in_order() if name in texts} | texts
     for path in sorted((course / "exercises").glob("*.md")) if course else ():
-        if path.stem in found:
+        if path.stem in texts:
             raise ValueError(
                 f"exercises/{path.name} must have a name of its own, got that of a set of the book"
             )
@@ -91,38 +70,39 @@ def names(course: Path | None = None, book: Path | None = None) -> dict[str, Pat
     return found
 
 
-def by_chapter(book: Path | None = None) -> dict[str, tuple[str, ...]]:
-    """The exercise sets of each chapter, in reading order, from book.yml."""
-    book = book or find_source()
-    spine = yaml.safe_load((book / "book.yml").read_text(encoding="utf-8")) or {}
-    chapters = [chapter for part in spine.get("parts", ()) for chapter in part.get("chapters", ())]
-    return {
-        chapter["file"]: tuple(section["file"] for section in chapter.get("sections", ()))
+def in_order() -> list[str]:
+    """The names of the chapters' exercise sets, in reading order, from book.yml."""
+    spine = yaml.safe_load((find_source() / "book.yml").read_text(encoding="utf-8"))
+    chapters = [chapter for part in spine["parts"] for chapter in part["chapters"]]
+    sections = [
+        section
         for chapter in chapters
         if chapter["file"].startswith("chapters/")
-    }
+        for section in chapter.get("sections", ())
+    ]
+    return [section["file"].rpartition("/")[2] for section in sections]
 
 
-def open_set(name: str, course: Path | None = None, book: Path | None = None) -> ExerciseSet:
-    """The set of this name.
-
-    Raises
-    ------
-    ValueError
-        There is none, or the course's own breaks the rules of a master.
-    """
-    book = book or find_source()
-    found = names(course, book)
-    if name not in found:
-        known = list(found)
-        numbered = [one for one in known if name.isdecimal() and one.startswith(f"{int(name):02}_")]
-        hint = (
-            f". Did you mean {' or '.join(map(repr, numbered))}?" if numbered else did_you_mean(name, known)
-        )
-        raise ValueError(f"set must be {validation.one_of(known)}, got {name!r}{hint}")
-    path = found[name]
+def open_set(name: str, course: Path | None = None) -> ExerciseSet:
+    """The set of this name."""
+    found = names(course)
+    path = found[validation.choice("set", name, found)]
+    book = find_source()
     own = path.parent != book / "exercises" / "masters"
     return _read(name, path, own, book, path.stat().st_mtime_ns)
+
+
+def open_all(names: str, course: Path | None = None) -> tuple[ExerciseSet, ...]:
+    """The sets of an assignment, whose names are separated by commas: see `open_set`."""
+    return tuple(open_set(name.strip(), course) for name in names.split(","))
+
+
+@functools.lru_cache(maxsize=64)
+def _read(name: str, path: Path, own: bool, book: Path, _changed: int) -> ExerciseSet:
+    notebook = masters.notebook(list(_apart(masters.read(path)["cells"])))
+    if own and (said := masters.problems(notebook)):
+        raise ValueError(f"exercises/{path.name}, {said[0].rstrip('.')}")
+    return ExerciseSet(name, path, own, book, notebook)
 
 
 def _apart(cells: Iterable[Cell]) -> Iterator[Cell]:
@@ -136,17 +116,3 @@ def _apart(cells: Iterable[Cell]) -> Iterator[Cell]:
         at = headings[-1].start()
         yield {**cell, "metadata": dict(cell["metadata"]), "source": cell["source"][:at].rstrip()}
         yield {**cell, "source": cell["source"][at:]}
-
-
-def open_all(names: str, course: Path | None = None, book: Path | None = None) -> tuple[ExerciseSet, ...]:
-    """The sets of an assignment, whose names are separated by commas: see `open_set`."""
-    return tuple(open_set(name.strip(), course, book) for name in names.split(","))
-
-
-@functools.lru_cache(maxsize=64)
-def _read(name: str, path: Path, own: bool, book: Path, _changed: int) -> ExerciseSet:
-    notebook = masters.notebook(list(_apart(masters.read(path)["cells"])))
-    if own and (said := masters.problems(notebook)):
-        more = f" ({len(said) - 1} more)" if len(said) > 1 else ""
-        raise ValueError(f"exercises/{path.name}, {said[0].rstrip('.')}{more}")
-    return ExerciseSet(name, path, own, book, notebook)

@@ -42,10 +42,7 @@ class Alike:
 def similar(pack: Pack, submissions: Mapping[str, bytes]) -> list[Alike]:
     """Return the answers that are equal or nearly so, part by part, the most alike first.
 
-    Parameters
-    ----------
-    pack : the assignment
-    submissions : by student, or by group, the bytes of the notebook that counts
+    `submissions` has by student or group the bytes of the notebook that counts.
     """
     answers: dict[str, dict[str, str]] = {one.name: {} for one in pack.tested}
     for student, content in submissions.items():

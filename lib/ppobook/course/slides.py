@@ -30,13 +30,7 @@ BROWSERS = ("chromium", "chromium-browser", "google-chrome")
 
 
 def find_deck(book: Path, name: str) -> Path:
-    """Return the source of a chapter's deck, by the chapter's number or name.
-
-    Raises
-    ------
-    ValueError
-        No deck has this number or name.
-    """
+    """Return the source of a chapter's deck, by the chapter's number or name."""
     decks = sorted((book / "slides").glob("[0-9]*.md"))
     stem = Path(name).stem
     for path in decks:
@@ -89,13 +83,7 @@ def figures(notebook: Path) -> dict[str, tuple[str, str]]:
 
 
 def print_pdf(page: str, path: Path) -> None:
-    """Print a page of slides with the system's Chromium, one slide a page.
-
-    Raises
-    ------
-    OSError
-        There is no Chromium.
-    """
+    """Print a page of slides with the system's Chromium, one slide a page."""
     from playwright.sync_api import sync_playwright
 
     browser = os.environ.get("PPOBOOK_CHROMIUM") or next(filter(None, map(shutil.which, BROWSERS)), None)

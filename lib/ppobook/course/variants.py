@@ -32,7 +32,7 @@ from typing import Any
 
 from ppobook import _reads
 from ppobook.course import masters
-from ppobook.teaching.tags import Notebook, exercises, part
+from ppobook.teaching.tags import Notebook, exercises, part, tags
 
 __all__ = ["Variant", "declared", "draw", "in_book_numbers"]
 
@@ -43,14 +43,10 @@ _WORDS = {"k", "note", "text", "solution", "bug", "rubric"}
 
 @dataclass(frozen=True)
 class Variant:
-    """One variant of a part.
+    """One variant of a part: old and new ``text`` of the exercise's cells, ``changes`` of the solution.
 
-    Attributes
-    ----------
-    part : the part's name
-    text, changes : old and new text of the exercise's cells, and of the master's solution
-    note : a sentence on the numbers, for the statement and for what the check says
-    bug, rubric : the bug that is planted, and the rubric that speaks of it; "" where there is none
+    ``note`` is a sentence on the numbers, for the statement and for what the check says; ``bug`` is planted,
+    and ``rubric`` speaks of it.
     """
 
     part: str
@@ -61,13 +57,7 @@ class Variant:
     rubric: str = ""
 
     def apply(self, notebook: Notebook) -> Notebook:
-        """Return a reader's notebook with this variant in it.
-
-        Raises
-        ------
-        ValueError
-            A text that it changes is not in the notebook.
-        """
+        """Return a reader's notebook with this variant in it."""
         changed = copy.deepcopy(dict(notebook))
         cells = changed["cells"]
         own = {"solution": self.part, "test": self.part}
@@ -77,7 +67,7 @@ class Variant:
                 raise ValueError(f"the variant of {self.part} changes {old!r}, which must be in its exercise")
         for cell in mine:
             cell["source"] = _replaced(cell["source"], self.text)
-        where = next(i for i, c in enumerate(cells) if "solution:" + self.part in _tags(c))
+        where = next(i for i, c in enumerate(cells) if "solution:" + self.part in tags(c))
         if self.bug:
             around = next(one for one in exercises(changed) if one.start <= where < one.stop)
             for cell in cells[around.start : where]:
@@ -104,13 +94,7 @@ def draw(secret: str, assignment: str, part: str, variants: Sequence[Variant]) -
 
 
 def declared(master: Path) -> dict[str, tuple[Variant, ...]]:
-    """Read the variants of each part of a master; none without a file beside it.
-
-    Raises
-    ------
-    ValueError
-        The file names a part that the master does not have, or a table is neither a bug nor numbers.
-    """
+    """Read the variants of each part of a master; none without a file beside it."""
     path = master.with_name(f"{master.stem}.variants.toml")
     if not path.exists():
         return {}
@@ -148,16 +132,8 @@ def _replaced(source: str, pairs: Collection[tuple[str, str]]) -> str:
     return re.sub("|".join(olds), lambda found: new[found[0]], source) if olds else source
 
 
-def _tags(cell: Mapping[str, Any]) -> list[str]:
-    return cell.get("metadata", {}).get("tags", [])
-
-
 def in_book_numbers(
-    function: Callable[..., Any],
-    k: float,
-    *,
-    rows: Collection[int] = (),
-    entries: Collection[int] = (),
+    function: Callable[..., Any], k: float, *, rows: Collection[int] = (), entries: Collection[int] = ()
 ) -> Callable[..., Any]:
     """Return a function whose results are a student's divided by k, for a check of the book's numbers.
 
@@ -173,11 +149,11 @@ def in_book_numbers(
     @functools.wraps(function)
     def answer(*args: Any, **kwargs: Any) -> Any:
         found = function(*args, **kwargs)
-        if not rows and not entries:
-            return _divided(found, k)
+        if not rows:
+            return _at(found, k, entries) if entries else _divided(found, k)
         if isinstance(found, dict):
             return {_key(key, k): _at(row, k, rows) for key, row in found.items()}
-        return [_at(row, k, rows) for row in found] if rows else _at(found, k, entries)
+        return [_at(row, k, rows) for row in found]
 
     return answer
 

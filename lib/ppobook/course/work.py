@@ -5,34 +5,24 @@ Here the course's files meet grading and the scores; the modules below this one 
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import ppobook
 from ppobook.course import collecting, gradebook, own_checks, packs, roster, trail
 from ppobook.course.feedback import Setting, words
 from ppobook.course.gradebook import Decisions, Score, decide, scores
-from ppobook.course.records import Job, Record, Sheet, SheetPart, Submission, digest, read_records
-from ppobook.course.sets import open_all
+from ppobook.course.records import Job, Record, Sheet, Submission, digest, read_records
 from ppobook.course.settings import Course
 from ppobook.teaching import checks
+from ppobook.teaching.contents import number_of
 from ppobook.teaching.workspace import find_source
 
 
 @dataclass(frozen=True)
 class State:
-    """An assignment as it stands.
-
-    Attributes
-    ----------
-    job : Job
-    submissions : list of Submission
-        Those that count.
-    records : mapping from student to Record
-    scores : mapping from student to Score
-    """
+    """An assignment as it stands: the submissions that count, and the records and scores by student."""
 
     job: Job
     submissions: list[Submission]
@@ -51,38 +41,18 @@ class State:
                     yield student, submission
 
 
-def sheet(course: Course, name: str) -> Sheet:
-    """Return the parts of an assignment, as it was handed out.
-
-    Raises
-    ------
-    ValueError
-        There is no such assignment, or it was not released.
-    """
-    assignment, handout = course.assignment(name), packs.released(course, name)
-    if handout is None:
-        raise ValueError(f"assignment {name} must be released first: ppobook course release {name}")
-    parts = tuple(
-        SheetPart(
-            *(one.name, one.role, one.points, one.exercise, one.title, one.question, one.rubric),
-            partial={**one.partial, **assignment.partial.get(one.name, {})},
-        )
-        for one in handout.parts
-    )
-    made = Sheet(name, Path(handout.file).stem, assignment.due, parts, handout.digest, assignment.title)
-    for part in assignment.partial:
-        made.part(part)
-    return made
-
-
 def job(course: Course, name: str) -> Job:
     """Return the data that grading of an assignment depends on."""
-    made, handout = sheet(course, name), packs.released(course, name)
-    assert handout is not None
-    tested = [part.name for part in made.parts if part.role == "test"]
-    files = [course.folder / "exercises" / f"{one.strip()}.md" for one in handout.set.split(",")]
-    own = [own_checks.beside(file) for file in files]
-    return Job(course.folder, made, {one: check_digest(one, own) for one in tested}, ppobook.__version__)
+    assignment, pack = course.assignment(name), packs.handed_out(course, name)
+    partial = assignment.partial
+    parts = tuple(replace(one, partial={**one.partial, **partial.get(one.name, {})}) for one in pack.parts)
+    sheet = Sheet(name, assignment.due, parts, pack.digest, assignment.title)
+    for part in partial:
+        sheet.part(part)
+    names = [one.strip() for one in pack.set.split(",")]
+    own = [own_checks.beside(course.folder / "exercises" / f"{one}.md") for one in names]
+    tested = {one.name: check_digest(one.name, own) for one in pack.tested}
+    return Job(course.folder, sheet, tested, ppobook.__version__)
 
 
 def check_digest(name: str, own: Sequence[Path]) -> str:
@@ -99,49 +69,18 @@ def check_digest(name: str, own: Sequence[Path]) -> str:
     return digest(b"\0".join(path.read_bytes() for path in (*shared, *mine) if path.exists()))[:16]
 
 
-def ready(course: Course, name: str) -> None:
-    """Refuse an assignment whose checks can't be run.
-
-    Raises
-    ------
-    ValueError
-        A check beside the course's own exercises is wrong.
-    """
-    handout = packs.released(course, name)
-    assert handout is not None
-    for one in open_all(handout.set, course.folder):
-        own_checks.refuse(one)
-
-
-def other_points(course: Course, name: str) -> list[str]:
-    """Return the points of parts by course.yml and the book that differ from those handed out.
-
-    Returns
-    -------
-    list of str
-        A line a part, "pg-loss 1, not 2"; none where nothing differs or the pack cannot be made.
-    """
-    handout = packs.released(course, name)
-    assert handout is not None
+def changed(course: Course, name: str) -> bool:
+    """Return whether course.yml and the book now give another pack than was handed out."""
     try:
-        now = {one.name: one.points for one in packs.make(course, course.assignment(name)).parts}
-    except ValueError:
-        return []
-    before = {one.name: one.points for one in handout.parts}
-    said = [f"{part} {points:g}, not {before[part]:g}" for part, points in now.items()
-            if part in before and before[part] != points]  # fmt: skip
-    said += [f"{part} {points:g}, and was not in it" for part, points in now.items() if part not in before]
-    return said + [f"{part} is not in it any more" for part in before if part not in now]
+        return packs.make(course, course.assignment(name)).digest != packs.handed_out(course, name).digest
+    except ValueError:  # it can't be made any more
+        return True
 
 
 def varied(course: Course, name: str) -> frozenset[str]:
     """The parts of an assignment that were handed out with other numbers than the book's."""
-    handout = packs.released(course, name)
-    assert handout is not None
-    try:
-        return frozenset(name for name, one in packs.drawn(course, handout).items() if one.note)
-    except (OSError, ValueError):  # without the book's folder
-        return frozenset()
+    drawn = packs.drawn(course, packs.handed_out(course, name))
+    return frozenset(part for part, one in drawn.items() if one.note)
 
 
 def state(course: Course, name: str) -> State:
@@ -154,13 +93,7 @@ def state(course: Course, name: str) -> State:
 
 
 def released(course: Course, names: tuple[str, ...] = ()) -> list[str]:
-    """These assignments, or all that were released.
-
-    Raises
-    ------
-    ValueError
-        There is no such assignment.
-    """
+    """These assignments, or all that were released."""
     if names:
         return [course.assignment(name).name for name in names]
     found = [one.name for one in course.assignments if packs.released(course, one.name) is not None]
@@ -171,14 +104,8 @@ def released(course: Course, names: tuple[str, ...] = ()) -> list[str]:
 
 def setting(course: Course) -> Setting:
     """Return the data that all feedback pages of a course share."""
-    try:
-        chapters = sorted((find_source() / "chapters").glob("[0-9]*.md"))
-    except FileNotFoundError:  # installed without the book
-        chapters = []
-    pages = {}
-    for path in chapters:
-        if number := re.match(r"\d+", path.stem):
-            pages[int(number[0])] = f"chapters/{path.stem}.html"
+    chapters = (find_source() / "chapters").glob("[0-9]*.md")
+    pages = {number_of(path.name): f"chapters/{path.stem}.html" for path in chapters}
     return Setting(course.title, words(course.folder), course.timezone, course.site, pages)
 
 
@@ -197,37 +124,20 @@ def correct(
     """Correct points by hand: of one student, with the group that handed in with them, or of everyone.
 
     It is written into `marks/` with its reason, which the students read, and no regrade changes it.
-
-    Parameters
-    ----------
-    course : Course
-    name : str
-        The assignment.
-    part : str
-        Empty for the whole assignment, from which a student can be excused.
-    student : str
-        Empty for everyone.
-    what : {"points", "full", "excused", "undo"}
-    points : float or None
-        For "points".
-    reason : str
-
-    Returns
-    -------
-    list of str
-        For whom it counts.
+    `what` is points, full, excused or undo. An empty `part` is the whole assignment, from which a student can
+    be excused; an empty `student` is everyone. What comes back are those for whom it counts.
     """
-    made, reason = sheet(course, name), trail.reason(reason)
+    sheet, reason = job(course, name).sheet, trail.reason(reason)
     if not part and (what not in ("excused", "undo") or not student):
         raise ValueError(f"a part of {name} must be given; only --student STUDENT --excused does without")
-    most = made.part(part).max if part else 0.0
+    most = sheet.part(part).points if part else 0.0
     if points is not None and not 0 <= points <= most:
         raise ValueError(f"points must be from 0 to {most:g}, got {points:g}")
     who: tuple[str, ...] = (gradebook.EVERYONE,)
     if student:
-        one = roster.find(roster.load(course.folder), student).student_id
-        together = [s.students for s in collecting.counting(course, name) if one in s.students]
-        who = together[0] if together and part else (one,)
+        roster.find(roster.load(course.folder), student)
+        together = [s.students for s in collecting.counting(course, name) if student in s.students]
+        who = together[0] if together and part else (student,)
     for member in who:
         decide(course.folder, name, what, member, part, points=points, max=most, comment=reason)
     return list(who)

@@ -51,7 +51,7 @@ function listQuestions() {
 
 async function openQuestion() {
   const { assignment, part } = questions[$("questions").selectedIndex];
-  const query = new URLSearchParams({ assignment, part, grouped: $("grouped").checked ? "1" : "0" });
+  const query = new URLSearchParams({ assignment, part });
   const { status, said } = await ask(`api/question?${query}`);
   if (status !== 200) return nothing(said.error);
   question = said;
@@ -101,8 +101,6 @@ function show(index) {
   $("place").textContent = `Answer ${index + 1} of ${shown.length}`;
   const facts = [];
   if (entry.count > 1) facts.push(`${entry.count} equal answers, marked together`);
-  if (entry.names.length) facts.push(entry.names.join(", "));
-  if (entry.earlier !== null) facts.push(`an earlier text had ${number(entry.earlier)}`);
   if (entry.displaced) facts.push("in the place of the answer is nothing; this text may be it");
   if (entry.corrected) facts.push(`corrected for good: ${entry.corrected}`);
   if (entry.disagree.length) {
@@ -252,12 +250,11 @@ $("comment").addEventListener("input", () => {
 });
 $("previous").addEventListener("click", () => go(-1));
 $("next").addEventListener("click", () => go(1));
-for (const id of ["questions", "grouped"])
-  $(id).addEventListener("change", () => {
-    if (!$("work").hidden) save(current());
-    openQuestion();
-    $(id).blur();
-  });
+$("questions").addEventListener("change", () => {
+  if (!$("work").hidden) save(current());
+  openQuestion();
+  $("questions").blur();
+});
 $("waiting").addEventListener("change", () => {
   filter();
   show(0);
