@@ -115,7 +115,10 @@ def sums(x, ref, n, b, g):
 
 RIGHT["relatives"] = [stacked, in_double, pair_by_pair, three()]
 WRONG["relatives"] = {
-    "IPO: the target is missing": [other_ipo(lambda h, b: (h**2).mean()), other_ipo(lambda h, b: ((b * h) ** 2).mean())],
+    "IPO: the target is missing": [
+        other_ipo(lambda h, b: (h**2).mean()),
+        other_ipo(lambda h, b: ((b * h) ** 2).mean()),
+    ],
     "IPO: the target has the wrong sign": [
         other_ipo(lambda h, b: ((h + 0.5 / b) ** 2).mean()),
         other_ipo(lambda h, b: ((-h - 0.5 / b) ** 2).mean()),
@@ -129,7 +132,9 @@ WRONG["relatives"] = {
     "IPO: a mean over tokens": three(
         ipo=lambda x, ref, n, b: ((((x - ref) / n) @ torch.tensor([1.0, -1]) - 0.5 / b) ** 2).mean()
     ),
-    "IPO: the reference is missing": three(ipo=lambda x, ref, n, b: ((x[:, 0] - x[:, 1] - 0.5 / b) ** 2).mean()),
+    "IPO: the reference is missing": three(
+        ipo=lambda x, ref, n, b: ((x[:, 0] - x[:, 1] - 0.5 / b) ** 2).mean()
+    ),
     "IPO: a sum, not a mean": other_ipo(lambda h, b: ((h - 0.5 / b) ** 2).sum()),
     "IPO: half of the square": other_ipo(lambda h, b: ((h - 0.5 / b) ** 2).mean() / 2),
     "IPO: the distance, not its square": other_ipo(lambda h, b: (h - 0.5 / b).abs().mean()),
@@ -141,7 +146,9 @@ WRONG["relatives"] = {
     "KTO: a constant is missing": kinds(lambda r, z, b: -S(b * (r - z)), lambda r, z, b: -S(b * (z - r))),
     "KTO: both kinds are pushed up": kinds(lambda r, z, b: S(-b * (r - z)), lambda r, z, b: S(-b * (r - z))),
     "KTO: z is not used": other_kto(lambda r, z, b: (S(-b * r[:, 0]) + S(b * r[:, 1])).mean() / 2),
-    "KTO: the sign of z depends on the label": kinds(lambda r, z, b: S(-b * (r - z)), lambda r, z, b: S(b * (r + z))),
+    "KTO: the sign of z depends on the label": kinds(
+        lambda r, z, b: S(-b * (r - z)), lambda r, z, b: S(b * (r + z))
+    ),
     "KTO: z is added": kinds(lambda r, z, b: S(-b * (r + z)), lambda r, z, b: S(b * (r + z))),
     "KTO: z is not multiplied by β": kinds(lambda r, z, b: S(-(b * r - z)), lambda r, z, b: S(b * r - z)),
     "KTO: a logarithm remains": kinds(lambda r, z, b: -LS(b * (r - z)), lambda r, z, b: -LS(b * (z - r))),
@@ -362,7 +369,9 @@ WRONG["hunt-pairs"] = {
         whole(fill=lambda x, cells: torch.where(x.isnan(), 0.0, x)),
     ],
     "the reference gets a gradient": whole(ref=lambda x, now: x),
-    "one text gets no gradient": whole(margin=lambda now, ref: (now - ref)[:, 0] - (now - ref)[:, 1].detach()),
+    "one text gets no gradient": whole(
+        margin=lambda now, ref: (now - ref)[:, 0] - (now - ref)[:, 1].detach()
+    ),
     "the gradient overflows": whole(
         loss=lambda h, b: torch.where(
             h > 0, (1 + (-b * h).exp()).log(), (1 + (b * h).exp()).log() - b * h

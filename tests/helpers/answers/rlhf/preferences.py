@@ -107,15 +107,15 @@ WRONG["bt-loss"] = {
         pairs(lambda d, w, n: (w * S(-d) ** 2 + n * S(d) ** 2).sum() / (w + n).sum()),
         pairs(lambda d, w, n: ((S(d) - w / (w + n)) ** 2).mean()),
     ],
-    "the gradient's sign is reversed": pairs(
-        slope=lambda d, w, n: (w * S(-d) - n * S(d)) / (w + n).sum()
-    ),
+    "the gradient's sign is reversed": pairs(slope=lambda d, w, n: (w * S(-d) - n * S(d)) / (w + n).sum()),
     "the gradient belongs to the sum": pairs(slope=lambda d, w, n: n * S(d) - w * S(-d)),
     "the gradient is averaged over pairs": pairs(slope=lambda d, w, n: (n * S(d) - w * S(-d)) / len(d)),
     "the gradient weights by certainty, not by surprise": pairs(
         slope=lambda d, w, n: (n * S(-d) - w * S(d)) / (w + n).sum()
     ),
-    "the gradient leaves out votes for the second text": pairs(slope=lambda d, w, n: -w * S(-d) / (w + n).sum()),
+    "the gradient leaves out votes for the second text": pairs(
+        slope=lambda d, w, n: -w * S(-d) / (w + n).sum()
+    ),
     "the gradient counts votes for the second text with the wrong sign": pairs(
         slope=lambda d, w, n: -(w * S(-d) + n * S(d)) / (w + n).sum()
     ),

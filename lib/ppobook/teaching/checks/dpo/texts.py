@@ -58,7 +58,8 @@ def relatives(answer: Answer) -> Findings:
             "IPO: a mean over tokens": either(
                 square(mean_h - 1), square((LOGP / LENGTHS)[:, 0] - (LOGP / LENGTHS)[:, 1] - 1)
             ),
-            "IPO: the reference is missing": same_ref[0] and close(ipo, square(LOGP[:, 0] - LOGP[:, 1] - 1), 1e-3),
+            "IPO: the reference is missing": same_ref[0]
+            and close(ipo, square(LOGP[:, 0] - LOGP[:, 1] - 1), 1e-3),
             "IPO: a sum, not a mean": either(2 * square(h - 1)),
             "IPO: half of the square": square(h - 1) / 2,
             "IPO: the distance, not its square": np.abs(h - 1).mean(),
@@ -336,9 +337,7 @@ def hunt_pairs(answer: Answer) -> Findings:
             np.nan_to_num(felt),
             {
                 "the reference gets a gradient": bool(np.nan_to_num(by_ref, nan=1.0).any()),
-                "unread logits affect the gradient": bool(
-                    np.isnan(felt).any() or felt[~read].any()
-                ),
+                "unread logits affect the gradient": bool(np.isnan(felt).any() or felt[~read].any()),
                 "one text gets no gradient": not felt[:, 0].any() or not felt[:, 1].any(),
             },
             hole=hole,

@@ -169,6 +169,8 @@ def _on_random(answer: Answer) -> Property:
         for name, mine, theirs in zip(("inputs", "input_mask", "mask"), got, meant, strict=True):
             if not close(mine, theirs):
                 problem = f"with prompts {p.prompts}, texts {p.texts} and pad {words(p.pad)}"
-                seen = f"{problem} {name} is\n{numbers(mine)}\nand the slow definition gives\n{numbers(theirs)}"
+                seen = (
+                    f"{problem} {name} is\n{numbers(mine)}\nand the slow definition gives\n{numbers(theirs)}"
+                )
                 return Property(said, False, seen)
     return Property(said, True)

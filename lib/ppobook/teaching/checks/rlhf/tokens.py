@@ -297,9 +297,7 @@ def token_rewards(answer: Answer) -> Findings:
             "the log-ratios of padding are in the sum": ratio.sum(1),
             "k3, not the log-ratio of the text": either(k3.sum(1), np.exp(-sums) - 1 + sums),
             "only the last token's log-ratio": [1, 2, 0],
-            "negative log-ratios are changed": either(
-                np.maximum(inside, 0).sum(1), np.abs(inside).sum(1)
-            ),
+            "negative log-ratios are changed": either(np.maximum(inside, 0).sum(1), np.abs(inside).sum(1)),
             "the score is in the log-ratio": not close(kl, scored),
         },
     )
@@ -317,7 +315,7 @@ def token_rewards(answer: Answer) -> Findings:
     yield Property(
         "a text's rewards add up to its score minus β times its log-ratio",
         close(both.sum(1), [10 - 0.375, 20 - 0.5, 0]),
-        f"log-ratios of 0.75, 1 and 0, β = 0.5, scores of 10, 20 and 60: they add up to {numbers(both.sum(1))}",
+        f"log-ratios of 0.75, 1 and 0, β = 0.5, scores of 10, 20 and 60: the sums are {numbers(both.sum(1))}",
     )
     for hole in (np.nan, -np.inf):
         rewards, sums = ask([10.0, 20.0, 60.0], 0.5, hole)
