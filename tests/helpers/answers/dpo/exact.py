@@ -94,33 +94,33 @@ WRONG["best-policy"] = {
         best(lambda f, r, b: (f.log() + r / b).softmax(0)),
     ],
     "the reference is left out": best(lambda f, r, b: (r / b).softmax(1)),
-    "the sign of the reward is turned round": best(lambda f, r, b: (f.log() - r / b).softmax(1)),
+    "the sign of the reward is reversed": best(lambda f, r, b: (f.log() - r / b).softmax(1)),
     "β multiplies the reward": best(lambda f, r, b: (f.log() + r * b).softmax(1)),
     "β is not used": best(lambda f, r, b: (f.log() + r).softmax(1)),
-    "the largest reward is not given back": [
+    "the largest reward is not added back": [
         best(value=lambda f, r, b: log_z(f, r, b) - r.max(1).values),
         best(value=lambda f, r, b: log_z(f, r, b) - r.max()),
     ],
-    "probabilities stand where logarithms belong": best(lambda f, r, b: (f + r / b).softmax(1)),
+    "probabilities instead of logarithms": best(lambda f, r, b: (f + r / b).softmax(1)),
     "the reference is taken to a power": [
         best(lambda f, r, b: (b * f.log() + r).softmax(1)),
         best(lambda f, r, b: ((f.log() + r) / b).softmax(1)),
     ],
-    "the rewards weigh without an exponential": [
+    "the exponential is missing": [
         best(lambda f, r, b: ones(f * r)),
         best(lambda f, r, b: ones(f * (1 + r / b))),
     ],
-    "all goes to the best text": best(lambda f, r, b: F.one_hot(r.argmax(1), r.shape[1]).float()),
+    "all probability is on the best text": best(lambda f, r, b: F.one_hot(r.argmax(1), r.shape[1]).float()),
     "nothing moves": best(lambda f, r, b: f),
     "the value is without β": best(value=lambda f, r, b: (f.log() + r / b).logsumexp(1)),
     "the value is Z, not its logarithm": best(value=lambda f, r, b: (f * (r / b).exp()).sum(1)),
     "the value has the wrong sign": best(value=lambda f, r, b: -log_z(f, r, b)),
     "the value is the reward alone": of_policy(lambda p, f, r, b: (p * r).sum(1)),
-    "the price is added": of_policy(lambda p, f, r, b: (p * (r + b * (p / f).log())).sum(1)),
-    "the price is without β": of_policy(lambda p, f, r, b: (p * (r - (p / f).log())).sum(1)),
-    "the price is that of the other KL": of_policy(lambda p, f, r, b: (p * r - b * f * (f / p).log()).sum(1)),
-    "the value is that of the reference": best(value=lambda f, r, b: (f * r).sum(1)),
-    "the value counts every text alike": [
+    "the KL penalty is added": of_policy(lambda p, f, r, b: (p * (r + b * (p / f).log())).sum(1)),
+    "the KL penalty is without β": of_policy(lambda p, f, r, b: (p * (r - (p / f).log())).sum(1)),
+    "the KL has the wrong direction": of_policy(lambda p, f, r, b: (p * r - b * f * (f / p).log()).sum(1)),
+    "the value belongs to the reference": best(value=lambda f, r, b: (f * r).sum(1)),
+    "the value gives all texts the same weight": [
         best(value=lambda f, r, b: b * (r / b).logsumexp(1)),
         best(value=lambda f, r, b: b * ((r / b).logsumexp(1) - math.log(r.shape[1]))),
     ],
@@ -132,7 +132,7 @@ WRONG["best-policy"]["a text that the reference never writes"] = [
     lambda f, r, b: best()(f.clamp(min=1e-5), r, b),
     lambda f, r, b: best()(f + 1e-12, r, b),
 ]
-WRONG["best-policy"]["the largest reward is that of a text which is never written"] = from_the_best_text(
+WRONG["best-policy"]["the largest reward belongs to a text with probability 0"] = from_the_best_text(
     lambda f, r: r
 )
 WRONG["best-policy"]["the logarithm of a probability of 0"] = of_policy(
@@ -202,17 +202,17 @@ def from_the_log_ratios(p_ref, features, theta, chosen, rejected, beta):
 
 RIGHT["both-fall"] = [by_jacobian, in_numpy_text_by_text, from_the_log_ratios, fall()]
 WRONG["both-fall"] = {
-    "the sign is turned round": fall(out=lambda rate, p: -rate),
+    "the sign is reversed": fall(out=lambda rate, p: -rate),
     "the policy's mean is not subtracted": fall(mean=lambda p, f, x: 0.0),
-    "the mean is that of the reference": fall(mean=lambda p, f, x: f @ x),
-    "the mean counts every text alike": fall(mean=lambda p, f, x: x.mean(0)),
-    "the policy is without the reference": fall(policy=lambda f, x, t: (x @ t).softmax(0)),
+    "the mean belongs to the reference": fall(mean=lambda p, f, x: f @ x),
+    "the mean gives all texts the same weight": fall(mean=lambda p, f, x: x.mean(0)),
+    "the policy leaves out the reference": fall(policy=lambda f, x, t: (x @ t).softmax(0)),
     "the slope of the probability, not of its logarithm": fall(out=lambda rate, p: p * rate),
-    "the weight is that of the first step": fall(weight=lambda b, h: b / 2),
+    "the weight belongs to the first step": fall(weight=lambda b, h: b / 2),
     "the weight is without β": fall(weight=lambda b, h: torch.sigmoid(-b * h)),
-    "β is in front only": fall(weight=lambda b, h: b * torch.sigmoid(-h)),
-    "the weight is how sure, not how surprised": fall(weight=lambda b, h: b * torch.sigmoid(b * h)),
-    "there is no weight": fall(weight=lambda b, h: 1.0),
+    "β is only in front": fall(weight=lambda b, h: b * torch.sigmoid(-h)),
+    "the weight is certainty, not surprise": fall(weight=lambda b, h: b * torch.sigmoid(b * h)),
+    "the weight is missing": fall(weight=lambda b, h: 1.0),
     "only the chosen text pushes": lambda f, x, t, c, r, b: (
         b
         * torch.sigmoid(-b * (t @ (x[c] - x[r])))
@@ -223,7 +223,7 @@ WRONG["both-fall"] = {
         fall(margin=lambda h, f, c, r: h + (f[c] / f[r]).log()),
         fall(margin=lambda h, f, c, r: h - (f[c] / f[r]).log()),
     ],
-    "the features are added up before they meet": lambda f, x, t, c, r, b: (
+    "the features are summed before the product": lambda f, x, t, c, r, b: (
         b
         * torch.sigmoid(-b * (t @ (x[c] - x[r])))
         * (x - (f.log() + x @ t).softmax(0) @ x).sum(1)
@@ -336,20 +336,20 @@ WRONG["no-reference"] = {
         halved(steps=8),
         halved(steps=10),
     ],
-    "the level is out of reach": within(100.0),
+    "c is outside the interval": within(100.0),
     "lengths divide": [
         simpo(power=lambda n: 1 / n),
         lambda r, n, b: 1 / n / (1 / n).sum(),
     ],
-    "normalised by a division, not by a level": [
+    "normalized by a division, not by c": [
         lambda r, n, b: (n * r / b).softmax(0),
         lambda r, n, b: simpo()(r, n, b) if not r.any() else (n * r / b).softmax(0),
     ],
     "β multiplies the reward": simpo(lambda r, n, b: r * b),
     "β is not used": simpo(lambda r, n, b: r),
-    "the sign of the reward is turned round": simpo(lambda r, n, b: -r / b),
-    "the reward is a whole text's, not a token's": simpo(lambda r, n, b: r / b / n),
-    "all goes to the best text": lambda r, n, b: (
+    "the sign of the reward is reversed": simpo(lambda r, n, b: -r / b),
+    "the reward is per text, not per token": simpo(lambda r, n, b: r / b / n),
+    "all probability is on the best text": lambda r, n, b: (
         F.one_hot(r.argmax(), len(r)).double() if r.any() else simpo()(r, n, b)
     ),
 }
@@ -469,7 +469,7 @@ RIGHT["dpo-train"] = [by_lbfgs, by_hand_in_numpy, by_adam]
 WRONG["dpo-train"] = {
     "the policy does not add up to one": [table(out=lambda x: x), table(out=lambda x: x.softmax(0))],
     "nothing moves": [table(steps=0), lambda f, c, b: f.clone()],
-    "equal choices are counted once": table(mix=lambda choices: torch.unique(choices, dim=0)),
+    "equal choices count once": table(mix=lambda choices: torch.unique(choices, dim=0)),
     "chosen and rejected are exchanged": [
         table(columns=(0, 2, 1)),
         table(loss=lambda z: -F.logsigmoid(-z).mean()),
@@ -480,9 +480,9 @@ WRONG["dpo-train"] = {
     ],
     "β is not used": table(scale=lambda b: 1.0, rate=lambda b: 3.0),
     "β multiplies where it should divide": table(scale=lambda b: 1 / b, rate=lambda b: 3 * b**2),
-    "the prompts are thrown together": shared_row,
-    "the majority decides, and nothing rests": table(mix=majority),
-    "the chosen texts are copied": copied,
+    "the prompts are mixed": shared_row,
+    "the majority decides": table(mix=majority),
+    "the chosen texts are imitated": copied,
     "the policy is not at rest": [
         table(steps=10),
         table(rate=lambda b: 0.1, steps=200),

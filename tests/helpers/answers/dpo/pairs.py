@@ -46,16 +46,16 @@ WRONG["pair-by-hand"] = {
     "h has the wrong sign": hand(h=-2.6),
     "the ratios are added, not subtracted": hand(h=0.8),
     "h has β in it": hand(h=1.3),
-    "the chance is without β": hand(chance=sigma(2.6)),
-    "the chance of the rejected text": hand(chance=0.214),
+    "the probability is without β": hand(chance=sigma(2.6)),
+    "the probability of the rejected text": hand(chance=0.214),
     "β divides": hand(chance=sigma(5.2)),
     "the loss has the wrong sign": hand(loss=-0.241),
-    "the loss is that of the other choice": hand(loss=1.541),
-    "β stands before the loss": [hand(loss=0.1206), hand(loss=0.0358)],
+    "the loss belongs to the other choice": hand(loss=1.541),
+    "β is in front of the loss": [hand(loss=0.1206), hand(loss=0.0358)],
     "the loss is without β": hand(loss=0.0716),
     "the weight is without β": hand(weight=0.214),
-    "the weight is how sure, not how surprised": [hand(weight=0.393), hand(weight=0.786)],
-    "the weight is that of the first step": hand(weight=0.25),
+    "the weight is certainty, not surprise": [hand(weight=0.393), hand(weight=0.786)],
+    "the weight belongs to the first step": hand(weight=0.25),
 }
 UNNAMED["pair-by-hand"] = [hand(ratios=[1.6, -0.9]), hand(chance=0.9), hand(weight=0.3)]
 
@@ -125,8 +125,8 @@ def two_cases(z, eps):
 
 RIGHT["dpo-loss"] = [by_entropy, by_softplus, by_classes, one_by_one]
 WRONG["dpo-loss"] = {
-    "the sign is turned round": four(lambda z, e: ((1 - e) * LS(z) + e * LS(-z)).mean()),
-    "two things are exchanged": [
+    "the sign is reversed": four(lambda z, e: ((1 - e) * LS(z) + e * LS(-z)).mean()),
+    "h has the wrong sign": [
         four(margin=lambda c, r, rc, rr, b: b * ((r - rr) - (c - rc))),
         four(margin=lambda c, r, rc, rr, b: b * ((rc - c) - (rr - r))),
     ],
@@ -137,15 +137,15 @@ WRONG["dpo-loss"] = {
         lambda c, r, rc, rr, b, e: -LS((c - rc) - (r - rr)).mean() / b,
     ],
     "β is not used": four(margin=lambda c, r, rc, rr, b: (c - rc) - (r - rr)),
-    "there is no reference": four(margin=lambda c, r, rc, rr, b: b * (c - r)),
-    "the reference is crossed": [
+    "the reference is missing": four(margin=lambda c, r, rc, rr, b: b * (c - r)),
+    "the log-ratios mix the two texts": [
         four(margin=lambda c, r, rc, rr, b: b * ((c - rr) - (r - rc))),
         four(margin=lambda c, r, rc, rr, b: b * (c - r - (rr - rc))),
         four(margin=lambda c, r, rc, rr, b: b * (c - rc - rr)),
     ],
     "a probability, not its logarithm": [four(lambda z, e: -S(z).mean()), four(lambda z, e: S(-z).mean())],
     "the margins are averaged first": four(lambda z, e: -LS(z.mean())),
-    "each side has a sigmoid of its own": lambda c, r, rc, rr, b, e: (
+    "each text has its own sigmoid": lambda c, r, rc, rr, b, e: (
         -(LS(b * (c - rc)) + LS(-b * (r - rr))).mean()
     ),
     "only the chosen text counts": [
@@ -155,35 +155,35 @@ WRONG["dpo-loss"] = {
     ],
     "a hinge, not a logarithm": four(lambda z, e: (1 - z).clamp(min=0).mean()),
     "the margin itself": four(lambda z, e: -z.mean()),
-    "a logarithm to another base": four(lambda z, e: -LS(z).mean() / math.log(2)),
+    "a logarithm with another base": four(lambda z, e: -LS(z).mean() / math.log(2)),
     "label smoothing is not used": four(lambda z, e: -LS(z).mean()),
     "the smoothed weights are exchanged": lambda c, r, rc, rr, b, e: (
         four()(c, r, rc, rr, b, 1 - e) if e else four()(c, r, rc, rr, b, e)
     ),
-    "the loss is made smaller, not smoothed": [
+    "the loss is scaled, not smoothed": [
         four(lambda z, e: -(1 - e) * LS(z).mean()),
         four(lambda z, e: -(1 - 2 * e) * LS(z).mean()),
     ],
-    "what may be wrong is subtracted": [
+    "the second case is subtracted": [
         four(lambda z, e: (-(1 - e) * LS(z) + e * LS(-z)).mean()),
         four(lambda z, e: (-(1 - e) * LS(z) + e * LS(-z)).mean() / (1 - 2 * e)),
     ],
     "half of the smoothing": four(lambda z, e: -((1 - e / 2) * LS(z) + e / 2 * LS(-z)).mean()),
-    "the smoothing is added on top": four(lambda z, e: -(LS(z) + e * LS(-z)).mean()),
+    "the weights do not add up to 1": four(lambda z, e: -(LS(z) + e * LS(-z)).mean()),
     "the margin is smoothed, not the label": four(lambda z, e: -LS((1 - 2 * e) * z).mean()),
     "the loss overflows": [
         four(lambda z, e: -((1 - e) * S(z).log() + e * S(-z).log()).mean()),
         four(lambda z, e: ((1 - e) * (1 + (-z).exp()).log() + e * (1 + z.exp()).log()).mean()),
     ],
-    "small chances are held at a floor": [
+    "small probabilities have a minimum": [
         four(lambda z, e: -((1 - e) * (S(z) + 1e-10).log() + e * (S(-z) + 1e-10).log()).mean()),
         four(lambda z, e: -((1 - e) * LS(z.clamp(-50, 50)) + e * LS(-z.clamp(-50, 50))).mean()),
     ],
     "the gradient overflows": four(two_cases),
-    "the reference is trained along": four(held=False),
-    "one side is held still": four(margin=lambda c, r, rc, rr, b: b * ((c - rc) - (r.detach() - rr))),
+    "the reference gets a gradient": four(held=False),
+    "one text gets no gradient": four(margin=lambda c, r, rc, rr, b: b * ((c - rc) - (r.detach() - rr))),
     "the slope is wrong at h = 0": four(with_a_corner),
-    "the weight is held still": four(
+    "the weight is detached": four(
         lambda z, e: -((1 - e) * LS(z) + e * LS(-z)).mean().detach() - (z - z.detach()).mean() / 2
     ),
     "cut off from autograd": four(lambda z, e: -((1 - e) * LS(z) + e * LS(-z)).mean().detach()),
@@ -248,22 +248,22 @@ def stacked(h, share, beta, label_smoothing):
 
 RIGHT["pair-rest"] = [by_autograd, in_numpy, in_lists, stacked]
 WRONG["pair-rest"] = {
-    "the sign is turned round": at_rest(lambda h, p, q, b: b * (S(b * h) - q)),
+    "the sign is reversed": at_rest(lambda h, p, q, b: b * (S(b * h) - q)),
     "the push is without β": at_rest(lambda h, p, q, b: q - S(b * h)),
-    "every choice is taken for the first text": [
+    "every choice counts for the first text": [
         at_rest(lambda h, p, q, b: b * S(-b * h)),
         at_rest(lambda h, p, q, b: S(-b * h)),
     ],
-    "those who chose the second push the same way": [
+    "votes for the second text push the wrong way": [
         at_rest(lambda h, p, q, b: b * (q * S(-b * h) + (1 - q) * S(b * h))),
         at_rest(lambda h, p, q, b: b * q * S(-b * h)),
     ],
-    "the push weighs by how sure, not by how surprised": [
+    "the push weights by certainty, not by surprise": [
         at_rest(lambda h, p, q, b: b * (q * S(b * h) - (1 - q) * S(-b * h))),
         at_rest(lambda h, p, q, b: b * S(b * h)),
     ],
-    "the push is that of IPO": at_rest(lambda h, p, q, b: 2 * (q - 0.5 - b * h)),
-    "σ is taken without β": at_rest(lambda h, p, q, b: b * (q - S(h))),
+    "the push belongs to IPO": at_rest(lambda h, p, q, b: 2 * (q - 0.5 - b * h)),
+    "the argument of σ is without β": at_rest(lambda h, p, q, b: b * (q - S(h))),
     "rest and push have opposite signs": at_rest(rest=lambda h, p, q, b: torch.logit(1 - q) / b),
     "the rest is without β": at_rest(rest=lambda h, p, q, b: torch.logit(q)),
     "β multiplies the rest": at_rest(rest=lambda h, p, q, b: torch.logit(q) * b),
@@ -274,11 +274,11 @@ WRONG["pair-rest"] = {
         at_rest(rest=lambda h, p, q, b: q / (1 - q) / b),
     ],
     "the rest depends on where h is": at_rest(rest=lambda h, p, q, b: torch.logit(q) / b - h),
-    "a logarithm to another base": at_rest(rest=lambda h, p, q, b: (q / (1 - q)).log2() / b),
+    "a logarithm with another base": at_rest(rest=lambda h, p, q, b: (q / (1 - q)).log2() / b),
     "the majority decides": at_rest(rest=lambda h, p, q, b: (q - 0.5).sign() * 20 / b),
     "label smoothing is not used": at_rest(share=lambda p, e: p),
-    "smoothing draws to zero, not to one half": at_rest(share=lambda p, e: p * (1 - e)),
-    "the rest itself is made smaller": lambda h, p, b, e: (
+    "smoothing moves the share to 0, not to one half": at_rest(share=lambda p, e: p * (1 - e)),
+    "the rest is scaled": lambda h, p, b, e: (
         at_rest()(h, p, b, e)[0],
         torch.logit(p) / b * (1 - 2 * e),
     ),
@@ -291,7 +291,7 @@ WRONG["pair-rest"] = {
     "certain choices do not push": at_rest(
         lambda h, p, q, b: torch.where((q == 0) | (q == 1), torch.zeros_like(h), b * (q - S(b * h)))
     ),
-    "certain choices are no number": at_rest(
+    "certain choices give nan": at_rest(
         rest=lambda h, p, q, b: torch.where((q == 0) | (q == 1), torch.nan, torch.logit(q)) / b
     ),
     "the push overflows": at_rest(lambda h, p, q, b: b * (q - (b * h).exp() / (1 + (b * h).exp()))),

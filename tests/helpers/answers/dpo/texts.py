@@ -115,13 +115,16 @@ def sums(x, ref, n, b, g):
 
 RIGHT["relatives"] = [stacked, in_double, pair_by_pair, three()]
 WRONG["relatives"] = {
-    "IPO: no aim": [other_ipo(lambda h, b: (h**2).mean()), other_ipo(lambda h, b: ((b * h) ** 2).mean())],
-    "IPO: the aim is on the other side": [
+    "IPO: the target is missing": [
+        other_ipo(lambda h, b: (h**2).mean()),
+        other_ipo(lambda h, b: ((b * h) ** 2).mean()),
+    ],
+    "IPO: the target has the wrong sign": [
         other_ipo(lambda h, b: ((h + 0.5 / b) ** 2).mean()),
         other_ipo(lambda h, b: ((-h - 0.5 / b) ** 2).mean()),
     ],
-    "IPO: the aim is 1 / β, not half of it": other_ipo(lambda h, b: ((h - 1 / b) ** 2).mean()),
-    "IPO: the aim is not in nats": [
+    "IPO: the target is 1 / β, not half of it": other_ipo(lambda h, b: ((h - 1 / b) ** 2).mean()),
+    "IPO: the target is not in nats": [
         other_ipo(lambda h, b: ((h - b / 2) ** 2).mean()),
         other_ipo(lambda h, b: ((h - 0.5) ** 2).mean()),
     ],
@@ -129,11 +132,13 @@ WRONG["relatives"] = {
     "IPO: a mean over tokens": three(
         ipo=lambda x, ref, n, b: ((((x - ref) / n) @ torch.tensor([1.0, -1]) - 0.5 / b) ** 2).mean()
     ),
-    "IPO: no reference": three(ipo=lambda x, ref, n, b: ((x[:, 0] - x[:, 1] - 0.5 / b) ** 2).mean()),
+    "IPO: the reference is missing": three(
+        ipo=lambda x, ref, n, b: ((x[:, 0] - x[:, 1] - 0.5 / b) ** 2).mean()
+    ),
     "IPO: a sum, not a mean": other_ipo(lambda h, b: ((h - 0.5 / b) ** 2).sum()),
     "IPO: half of the square": other_ipo(lambda h, b: ((h - 0.5 / b) ** 2).mean() / 2),
     "IPO: the distance, not its square": other_ipo(lambda h, b: (h - 0.5 / b).abs().mean()),
-    "IPO: a sigmoid is left in": other_ipo(lambda h, b: -LS(b * h).mean()),
+    "IPO: a sigmoid remains": other_ipo(lambda h, b: -LS(b * h).mean()),
     "KTO: liked texts are pushed down": [
         kinds(lambda r, z, b: S(b * (r - z)), lambda r, z, b: S(-b * (r - z))),
         three(kto=lambda *given: -right_kto(*given)),
@@ -141,10 +146,12 @@ WRONG["relatives"] = {
     "KTO: a constant is missing": kinds(lambda r, z, b: -S(b * (r - z)), lambda r, z, b: -S(b * (z - r))),
     "KTO: both kinds are pushed up": kinds(lambda r, z, b: S(-b * (r - z)), lambda r, z, b: S(-b * (r - z))),
     "KTO: z is not used": other_kto(lambda r, z, b: (S(-b * r[:, 0]) + S(b * r[:, 1])).mean() / 2),
-    "KTO: z turns with the label": kinds(lambda r, z, b: S(-b * (r - z)), lambda r, z, b: S(b * (r + z))),
+    "KTO: the sign of z depends on the label": kinds(
+        lambda r, z, b: S(-b * (r - z)), lambda r, z, b: S(b * (r + z))
+    ),
     "KTO: z is added": kinds(lambda r, z, b: S(-b * (r + z)), lambda r, z, b: S(b * (r + z))),
-    "KTO: z is outside of β": kinds(lambda r, z, b: S(-(b * r - z)), lambda r, z, b: S(b * r - z)),
-    "KTO: a logarithm is left in": kinds(lambda r, z, b: -LS(b * (r - z)), lambda r, z, b: -LS(b * (z - r))),
+    "KTO: z is not multiplied by β": kinds(lambda r, z, b: S(-(b * r - z)), lambda r, z, b: S(b * r - z)),
+    "KTO: a logarithm remains": kinds(lambda r, z, b: -LS(b * (r - z)), lambda r, z, b: -LS(b * (z - r))),
     "KTO: a pair, not single texts": other_kto(lambda r, z, b: S(-b * (r[:, 0] - r[:, 1])).mean()),
     "KTO: a sum, not a mean": [
         other_kto(lambda r, z, b: (S(-b * (r[:, 0] - z)) + S(b * (r[:, 1] - z))).mean()),
@@ -157,20 +164,20 @@ WRONG["relatives"] = {
         )
     ),
     "KTO: β is not used": kinds(lambda r, z, b: S(z - r), lambda r, z, b: S(r - z)),
-    "KTO: no reference": three(
+    "KTO: the reference is missing": three(
         kto=lambda x, ref, n, z, b: (S(-b * (x[:, 0] - z)) + S(b * (x[:, 1] - z))).mean() / 2
     ),
     "KTO: z may be below 0": three(floor=False),
-    "KTO: z is trained along": three(still=False),
+    "KTO: z gets a gradient": three(still=False),
     "SimPO: sums, not means": three(simpo=lambda x, ref, n, b, g: -LS(sums(x, ref, n, b, g) - g).mean()),
-    "SimPO: a reference is left in": [
+    "SimPO: a reference remains": [
         three(simpo=lambda x, ref, n, b, g: right_simpo(x - ref, ref, n, b, g)),
         three(simpo=lambda x, ref, n, b, g: -LS(sums(x - ref, ref, n, b, g) - g).mean()),
     ],
     "SimPO: γ is added": other_simpo(lambda c, r, b, g: -LS(b * (c - r) + g).mean()),
     "SimPO: γ is not used": other_simpo(lambda c, r, b, g: -LS(b * (c - r)).mean()),
     "SimPO: γ is multiplied by β": other_simpo(lambda c, r, b, g: -LS(b * (c - r - g)).mean()),
-    "SimPO: γ is outside of the sigmoid": other_simpo(lambda c, r, b, g: (g - LS(b * (c - r))).mean()),
+    "SimPO: γ is outside the sigmoid": other_simpo(lambda c, r, b, g: (g - LS(b * (c - r))).mean()),
     "SimPO: β is not used": other_simpo(lambda c, r, b, g: -LS(c - r - g).mean()),
     "SimPO: chosen and rejected are exchanged": other_simpo(lambda c, r, b, g: -LS(b * (r - c) - g).mean()),
     "SimPO: one length for both": [
@@ -181,14 +188,14 @@ WRONG["relatives"] = {
         simpo=lambda x, ref, n, b, g: right_simpo(x, ref, n.flip(1), b, g)
     ),
     "SimPO: a sum, not a mean": other_simpo(lambda c, r, b, g: -LS(b * (c - r) - g).sum()),
-    "SimPO: the sign is turned round": other_simpo(lambda c, r, b, g: LS(b * (c - r) - g).mean()),
+    "SimPO: the sign is reversed": other_simpo(lambda c, r, b, g: LS(b * (c - r) - g).mean()),
     "a gradient overflows": three(simpo=in_two_cases),
-    "SimPO: small chances are held at a floor": [
+    "SimPO: small probabilities have a minimum": [
         other_simpo(lambda c, r, b, g: -LS((b * (c - r) - g).clamp(-50, 50)).mean()),
         other_simpo(lambda c, r, b, g: -S(b * (c - r) - g).log().clamp(min=-100).mean()),
     ],
     "a loss overflows": other_simpo(lambda c, r, b, g: -S(b * (c - r) - g).log().mean()),
-    "the reference is trained along": three(held=False),
+    "the reference gets a gradient": three(held=False),
 }
 UNNAMED["relatives"] = [
     other_ipo(lambda h, b: ((h - 0.5 / b) ** 2 * (h < 3.5)).mean()),
@@ -319,11 +326,11 @@ def nothing_left_to_fear(logits, ref_logits, ids, prompt_columns, lengths, beta)
 RIGHT["hunt-pairs"] = [token_by_token, picked_first, with_where, nothing_left_to_fear, whole()]
 WRONG["hunt-pairs"] = {
     "the loss is log 2, whatever the policy": whole(ref=lambda x, now: now),
-    "two things are exchanged": [
+    "h has the wrong sign": [
         whole(margin=lambda now, ref: (now - ref)[:, 1] - (now - ref)[:, 0]),
         whole(margin=lambda now, ref: (ref - now)[:, 0] - (ref - now)[:, 1]),
     ],
-    "the sign is turned round": whole(loss=lambda h, b: LS(b * h).mean()),
+    "the sign is reversed": whole(loss=lambda h, b: LS(b * h).mean()),
     "β is on the wrong side": [
         as_it_was(),
         as_it_was(mask_less=0),
@@ -346,30 +353,32 @@ WRONG["hunt-pairs"] = {
     "padding is counted": whole(everything=True),
     "the first token is left out": whole(first=1),
     "the prompt is counted": whole(first=-1),
-    "the prompt's last word is counted, and the text's last is not": whole(first=-1, last=-1),
+    "the window begins one column too early": whole(first=-1, last=-1),
     "one token too many": whole(last=1),
     "the logits are read one column late": whole(shift=0),
     "the logits are read one column early": whole(shift=-2),
     "logits, not log-probabilities": whole(soft=False),
-    "there is no reference": whole(margin=lambda now, ref: now[:, 0] - now[:, 1]),
+    "the reference is missing": whole(margin=lambda now, ref: now[:, 0] - now[:, 1]),
     "only the chosen text counts": whole(margin=lambda now, ref: (now - ref)[:, 0]),
-    "what nothing should read gets through": [
+    "unread logits affect the loss": [
         as_it_was(mask_less=0, mean=False, outside=False),
         whole(fill=lambda x, cells: x, after=False),
     ],
-    "what nothing should read gets into the gradient": [
+    "unread logits affect the gradient": [
         whole(fill=lambda x, cells: x),
         whole(fill=lambda x, cells: torch.where(x.isnan(), 0.0, x)),
     ],
-    "the reference is trained along": whole(ref=lambda x, now: x),
-    "one side is held still": whole(margin=lambda now, ref: (now - ref)[:, 0] - (now - ref)[:, 1].detach()),
+    "the reference gets a gradient": whole(ref=lambda x, now: x),
+    "one text gets no gradient": whole(
+        margin=lambda now, ref: (now - ref)[:, 0] - (now - ref)[:, 1].detach()
+    ),
     "the gradient overflows": whole(
         loss=lambda h, b: torch.where(
             h > 0, (1 + (-b * h).exp()).log(), (1 + (b * h).exp()).log() - b * h
         ).mean()
     ),
     "the loss overflows": whole(loss=lambda h, b: -S(b * h).log().mean()),
-    "small chances are held at a floor": whole(loss=lambda h, b: -(S(b * h) + 1e-9).log().mean()),
+    "small probabilities have a minimum": whole(loss=lambda h, b: -(S(b * h) + 1e-9).log().mean()),
     "cut off from autograd": whole(loss=lambda h, b: -LS(b * h).mean().detach()),
 }
 UNNAMED["hunt-pairs"] = [

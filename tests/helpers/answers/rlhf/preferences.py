@@ -85,14 +85,14 @@ def S(x):  # noqa: N802
 
 
 WRONG["bt-loss"] = {
-    "the sign is turned round": pairs(lambda d, w, n: (w * LS(d) + n * LS(-d)).sum() / (w + n).sum()),
+    "the sign is reversed": pairs(lambda d, w, n: (w * LS(d) + n * LS(-d)).sum() / (w + n).sum()),
     "first and second are exchanged": pairs(lambda d, w, n: -(w * LS(-d) + n * LS(d)).sum() / (w + n).sum()),
     "the choices are added up, not averaged": pairs(lambda d, w, n: -(w * LS(d) + n * LS(-d)).sum()),
     "a mean over pairs, not over choices": [
         pairs(lambda d, w, n: -(w * LS(d) + n * LS(-d)).mean()),
         pairs(lambda d, w, n: -((w * LS(d) + n * LS(-d)) / (w + n).clamp(min=1)).mean()),
     ],
-    "those who chose the second are left out": [
+    "votes for the second text are left out": [
         pairs(lambda d, w, n: -(w * LS(d)).sum() / (w + n).sum()),
         pairs(lambda d, w, n: -(w * LS(d)).sum() / w.sum()),
         pairs(lambda d, w, n: -LS(d).mean()),
@@ -102,24 +102,24 @@ WRONG["bt-loss"] = {
         pairs(lambda d, w, n: -(w * S(d) + n * S(-d)).sum() / (w + n).sum()),
         pairs(lambda d, w, n: (w * S(d) + n * S(-d)).sum() / (w + n).sum()),
     ],
-    "a difference, not its log-odds": pairs(lambda d, w, n: -((w - n) * d).sum() / (w + n).sum()),
-    "a square of the difference": [
+    "a difference, not a log-probability": pairs(lambda d, w, n: -((w - n) * d).sum() / (w + n).sum()),
+    "a squared error": [
         pairs(lambda d, w, n: (w * S(-d) ** 2 + n * S(d) ** 2).sum() / (w + n).sum()),
         pairs(lambda d, w, n: ((S(d) - w / (w + n)) ** 2).mean()),
     ],
-    "the gradient's sign is turned round": pairs(
-        slope=lambda d, w, n: (w * S(-d) - n * S(d)) / (w + n).sum()
-    ),
-    "the gradient is that of the sum": pairs(slope=lambda d, w, n: n * S(d) - w * S(-d)),
+    "the gradient's sign is reversed": pairs(slope=lambda d, w, n: (w * S(-d) - n * S(d)) / (w + n).sum()),
+    "the gradient belongs to the sum": pairs(slope=lambda d, w, n: n * S(d) - w * S(-d)),
     "the gradient is averaged over pairs": pairs(slope=lambda d, w, n: (n * S(d) - w * S(-d)) / len(d)),
-    "the gradient weighs by how sure, not by how surprised": pairs(
+    "the gradient weights by certainty, not by surprise": pairs(
         slope=lambda d, w, n: (n * S(-d) - w * S(d)) / (w + n).sum()
     ),
-    "the gradient leaves out who chose the second": pairs(slope=lambda d, w, n: -w * S(-d) / (w + n).sum()),
-    "the gradient counts the second choices with the wrong sign": pairs(
+    "the gradient leaves out votes for the second text": pairs(
+        slope=lambda d, w, n: -w * S(-d) / (w + n).sum()
+    ),
+    "the gradient counts votes for the second text with the wrong sign": pairs(
         slope=lambda d, w, n: -(w * S(-d) + n * S(d)) / (w + n).sum()
     ),
-    "the gradient is without the weights of the votes": [
+    "the gradient ignores the votes": [
         pairs(slope=lambda d, w, n: -S(-d) / len(d)),
         pairs(slope=lambda d, w, n: -S(-d)),
     ],
@@ -127,7 +127,7 @@ WRONG["bt-loss"] = {
         pairs(lambda d, w, n: -(w * S(d).log() + n * S(-d).log()).sum() / (w + n).sum()),
         pairs(lambda d, w, n: (w * (1 + (-d).exp()).log() + n * (1 + d.exp()).log()).sum() / (w + n).sum()),
     ],
-    "small chances are held at a floor": [
+    "small probabilities have a minimum": [
         pairs(lambda d, w, n: -(w * (S(d) + 1e-8).log() + n * (S(-d) + 1e-8).log()).sum() / (w + n).sum()),
         pairs(lambda d, w, n: -(w * LS(d.clamp(-50, 50)) + n * LS(-d.clamp(-50, 50))).sum() / (w + n).sum()),
         pairs(lambda d, w, n: with_library_floor(d, w, n)),
@@ -216,21 +216,21 @@ def by_runs(scores, prompts, ref_scores, ref_prompts):
 
 RIGHT["centred"] = [by_inverse, by_matrix, with_a_dict, with_numpy]
 WRONG["centred"] = {
-    "the sign is turned round": levels(own, lambda s, x: x - s),
-    "the level is added, not taken off": levels(own, lambda s, x: s + x),
+    "the sign is reversed": levels(own, lambda s, x: x - s),
+    "the level is added, not subtracted": levels(own, lambda s, x: s + x),
     "nothing is subtracted": lambda s, *rest: 1 * s,
     "one level for all prompts": [
         lambda s, q, rs, rq: s - rs.mean(),
         lambda s, q, rs, rq: s - torch.stack([rs[rq == p].mean() for p in rq.unique()]).mean(),
     ],
-    "the level of one's own texts": [
+    "the level of the policy's own texts": [
         levels(lambda p, s, q, rs, rq: s[q == p].mean()),
         lambda s, q, rs, rq: s - s.mean(),
     ],
     "reference and own texts together": levels(
         lambda p, s, q, rs, rq: torch.cat([s[q == p], rs[rq == p]]).mean()
     ),
-    "divided by the spread": [spread, lambda *a: spread(*a, correction=1)],
+    "divided by the standard deviation": [spread, lambda *a: spread(*a, correction=1)],
     "the median, not the mean": levels(lambda p, s, q, rs, rq: float(np.median(rs[rq == p].numpy()))),
     "the best or the worst of the reference": [
         levels(lambda p, s, q, rs, rq: rs[rq == p].max()),
@@ -241,7 +241,7 @@ WRONG["centred"] = {
         levels(lambda p, s, q, rs, rq: rs[rq == p][-1]),
     ],
     "a sum, not a mean": levels(lambda p, s, q, rs, rq: rs[rq == p].sum()),
-    "the level itself, not what is above it": levels(own, lambda s, x: x),
+    "the level, not the scores above it": levels(own, lambda s, x: x),
     "the levels of the prompts are exchanged": in_order,
     "one prompt's level for all": [
         lambda s, q, rs, rq: s - stacked(rs, rq)[q % len(rq.unique())],
@@ -249,7 +249,7 @@ WRONG["centred"] = {
         lambda s, q, rs, rq: s - stacked(rs, rq)[0],
     ],
     "a running mean with the wrong weights": halving,
-    "the reference's prompts are taken for sorted": by_runs,
+    "the reference's prompts are assumed to be sorted": by_runs,
 }
 UNNAMED["centred"] = [
     levels(lambda p, s, q, rs, rq: rs[rq == p][:3].mean()),
@@ -359,26 +359,26 @@ def rounded(rewards, nats, steps=4):
 
 RIGHT["beta-for"] = [search(), by_newton, on_a_grid, doubling, tensor_back]
 WRONG["beta-for"] = {
-    "the price is not above zero": [lambda r, nats: -1.0, search(back=lambda b: -b)],
-    "the KL is that to the optimum, not from it": search(kl=lambda lp, n: (-math.log(n) - lp).mean(1)),
-    "a small KL is taken for granted": [
+    "β is not above zero": [lambda r, nats: -1.0, search(back=lambda b: -b)],
+    "the KL has the wrong direction": search(kl=lambda lp, n: (-math.log(n) - lp).mean(1)),
+    "the formula for small KLs": [
         lambda r, nats: (r.double().var(dim=1, correction=0).mean() / (2 * nats)) ** 0.5,
         lambda r, nats: (r.double().var(dim=1).mean() / (2 * nats)) ** 0.5,
     ],
-    "the inverse, not the price": search(back=lambda b: 1 / b),
+    "the inverse of β": search(back=lambda b: 1 / b),
     "the search ended at an edge": [
         search(turned=True),
         search(kl=lambda lp, n: (lp.exp() * lp).sum(1)),
     ],
-    "the price does not follow the unit": [
+    "β does not follow the unit": [
         search(unit=lambda r: 1e-3),
         search(prepare=lambda r: r / r.std(dim=1, correction=0, keepdim=True) / 2),
     ],
-    "a level changes the price": lambda r, nats: search()(r, nats) * float(r.mean() / r.std(correction=0)),
-    "the prompts are thrown together": search(prepare=lambda r: r.reshape(1, -1)),
+    "a level changes β": lambda r, nats: search()(r, nats) * float(r.mean() / r.std(correction=0)),
+    "the prompts are mixed": search(prepare=lambda r: r.reshape(1, -1)),
     "the prompts' distances are added up": search(total=lambda kl: kl.sum()),
-    "a price for each prompt, and their mean": one_by_one,
-    "the price is near, and not within 1 %": [rounded, lambda r, nats: rounded(r, nats, 8)],
+    "the mean of one β per prompt": one_by_one,
+    "β is close, but not within 1 %": [rounded, lambda r, nats: rounded(r, nats, 8)],
     "the distance is not used": search(target=lambda nats: 0.327814),
 }
 UNNAMED["beta-for"] = [

@@ -143,13 +143,13 @@ WRONG["token-logp"] = {
     "the columns of the prompt are read": scored(columns=lambda x, p: x[:, : x.shape[1] - p]),
     "logits, not log-probabilities": scored(every=lambda z, t: z / t),
     "a probability, not its logarithm": scored(every=lambda z, t: (z / t).softmax(-1)),
-    "the sign is turned round": scored(every=lambda z, t: -(z / t).log_softmax(-1)),
-    "normalised along the wrong axis": [
+    "the sign is reversed": scored(every=lambda z, t: -(z / t).log_softmax(-1)),
+    "normalized along the wrong axis": [
         scored(every=lambda z, t: (z / t).log_softmax(1), fill=False),
         scored(every=lambda z, t: (z / t).log_softmax(0), fill=False),
     ],
-    "the most probable word, not the one that was drawn": scored(pick=lambda lp, w: lp.max(-1).values),
-    "the mask is turned round": scored(cells=lambda mask: ~mask, fill=False, ids=lambda w, mask: w),
+    "the most probable word, not the sampled one": scored(pick=lambda lp, w: lp.max(-1).values),
+    "the mask is inverted": scored(cells=lambda mask: ~mask, fill=False, ids=lambda w, mask: w),
     "the last token is left out": [
         scored(cells=drop_last),
         scored(cells=lambda mask: mask & (torch.arange(mask.shape[1]) < mask.shape[1] - 1)),
@@ -171,7 +171,7 @@ WRONG["token-logp"] = {
         scored(every=lambda z, t: (z / t).softmax(-1).log()),
         scored(every=lambda z, t: z / t - (z / t).exp().sum(-1, keepdim=True).log()),
     ],
-    "small probabilities are held at a floor": [
+    "small probabilities have a minimum": [
         scored(every=lambda z, t: ((z / t).softmax(-1) + 1e-8).log()),
         scored(every=lambda z, t: (z / t).log_softmax(-1).clamp(min=-100)),
     ],
@@ -297,8 +297,8 @@ WRONG["token-rewards"] = {
         place=lambda m, s: m * (s / m.sum(1).clamp(min=1))[:, None]
     ),
     "the score is at the first token": priced(place=at(lambda n: 0)),
-    "the score's sign is turned round": priced(place=lambda m, s: -at_last(m, s)),
-    "the scores are normalised": [
+    "the score has the wrong sign": priced(place=lambda m, s: -at_last(m, s)),
+    "the scores are normalized": [
         priced(place=lambda m, s: at_last(m, s - s.mean())),
         priced(place=lambda m, s: at_last(m, (s - s.mean()) / s.std())),
         priced(place=lambda m, s: at_last(m, s / s.std(correction=0))),
@@ -309,14 +309,14 @@ WRONG["token-rewards"] = {
     ],
     "every text gets the mean score": priced(place=lambda m, s: at_last(m, s.mean().expand(len(s)))),
     "the score is multiplied by beta": lambda o, r, m, s, beta: priced()(o, r, m, beta * s, beta),
-    "nothing is paid": priced(place=lambda m, s: 0 * m * s[:, None]),
+    "the score is missing": priced(place=lambda m, s: 0 * m * s[:, None]),
     "the two policies are exchanged": priced(ratio=lambda o, r: r - o),
-    "distance is paid for": priced(price=lambda x, m, beta, o: beta * x),
-    "padding has a price": [
+    "distance is rewarded": priced(price=lambda x, m, beta, o: beta * x),
+    "padding has a penalty": [
         lambda o, r, m, s, beta: (at_last(m, s) - beta * (o - r), ((o - r) * m).sum(1)),
         lambda o, r, m, s, beta: (at_last(m, s) - beta * (o - r), (o - r).sum(1)),
     ],
-    "the price is not multiplied by beta": priced(price=lambda x, m, beta, o: -x * (beta > 0)),
+    "the penalty is not multiplied by beta": priced(price=lambda x, m, beta, o: -x * (beta > 0)),
     "divided by beta": priced(price=lambda x, m, beta, o: -x / beta if beta else 0 * x),
     "one of the two policies is not used": [
         priced(ratio=lambda o, r: o),
@@ -327,15 +327,15 @@ WRONG["token-rewards"] = {
         priced(price=lambda x, m, beta, o: -beta * x**2),
     ],
     "k3, not the log-ratio": priced(price=lambda x, m, beta, o: -beta * ((-x).exp() - 1 + x)),
-    "the size of the log-ratio, without its sign": priced(price=lambda x, m, beta, o: -beta * x.abs()),
-    "log-ratios below zero are cut off": priced(price=lambda x, m, beta, o: -beta * x.clamp(min=0)),
-    "the score replaces the price of the last token": [overwritten, by_where],
+    "the absolute log-ratio": priced(price=lambda x, m, beta, o: -beta * x.abs()),
+    "negative log-ratios are dropped": priced(price=lambda x, m, beta, o: -beta * x.clamp(min=0)),
+    "the score replaces the penalty of the last token": [overwritten, by_where],
     "a ratio of probabilities, not its logarithm": [
         priced(price=lambda x, m, beta, o: -beta * (x.exp() - 1) * m),
         priced(price=lambda x, m, beta, o: -beta * x.exp() * m),
     ],
-    "weighed by the probability once more": priced(price=lambda x, m, beta, o: -beta * o.exp() * x),
-    "the price of the whole text is at its last token": priced(
+    "weighted by the probability once more": priced(price=lambda x, m, beta, o: -beta * o.exp() * x),
+    "the penalty of the whole text is at its last token": priced(
         price=lambda x, m, beta, o: at_last(m, -beta * x.sum(1))
     ),
     "every token pays for the whole text": priced(
@@ -344,8 +344,8 @@ WRONG["token-rewards"] = {
     "every token pays the mean": priced(
         price=lambda x, m, beta, o: -beta * (x.sum(1) / m.sum(1).clamp(min=1))[:, None] * m
     ),
-    "no price is taken": priced(price=lambda x, m, beta, o: 0 * x),
-    "the log-ratio of a text is turned round": priced(kl=lambda x, m, beta, s: -x.sum(1)),
+    "the penalty is missing": priced(price=lambda x, m, beta, o: 0 * x),
+    "the log-ratio of a text has the wrong sign": priced(kl=lambda x, m, beta, s: -x.sum(1)),
     "a mean over tokens, not a sum": [
         priced(kl=lambda x, m, beta, s: x.mean(1)),
         priced(kl=lambda x, m, beta, s: x.sum(1) / m.sum(1)),
@@ -366,7 +366,7 @@ WRONG["token-rewards"] = {
     "only the last token's log-ratio": priced(
         kl=lambda x, m, beta, s: x.gather(1, (m.sum(1, keepdim=True) - 1).clamp(min=0))[:, 0]
     ),
-    "a log-ratio below zero is turned or cut off": [
+    "negative log-ratios are changed": [
         priced(kl=lambda x, m, beta, s: x.clamp(min=0).sum(1)),
         priced(kl=lambda x, m, beta, s: x.abs().sum(1)),
     ],

@@ -184,7 +184,7 @@ RIGHT["text-gae"] = [
     along(),
 ]
 WRONG["text-gae"] = {
-    "the advantages are normalised already": along(finish=normal),
+    "the advantages are already normalized": along(finish=normal),
     "an empty text has an advantage": lambda r, v, m, e, lam: along()(
         r, v, m | (torch.arange(m.shape[1]) == 0) & ~m.any(1, keepdim=True), e, lam
     ),
@@ -193,8 +193,8 @@ WRONG["text-gae"] = {
         along(finish=lambda a, m: a - m * (a.sum(1) / m.sum(1).clamp(min=1))[:, None]),
     ],
     "texts are mixed": mixed,
-    "the recursion runs forwards": forwards,
-    "the sign is turned round": along(finish=lambda a, m: -a),
+    "the recursion runs forward": forwards,
+    "the sign is reversed": along(finish=lambda a, m: -a),
     "V(s_t) and V(s_t+1) are exchanged": along(
         here=exchanged, after=lambda v: v[:, :-1], follows=lambda last, ended: last | ~last
     ),
@@ -208,22 +208,22 @@ WRONG["text-gae"] = {
     "only the TD error": along(back=lambda lam: 0.0),
     "a discount is used": [along(gamma=0.99), along(gamma=0.95)],
     "no TD error looks ahead": along(ahead=lambda lam: 0.0),
-    "lam stands in delta": along(ahead=lambda lam: lam),
+    "lam is in delta": along(ahead=lambda lam: lam),
     "a text that ended is given a future": [
         along(follows=lambda last, ended: last | ~last),
         along(follows=lambda last, ended: ~last | ended[:, None]),
     ],
-    "the value before the last token, not that after it": one_early,
-    "the targets do not know lam": [
+    "the value before the last token, not after it": one_early,
+    "the targets ignore lam": [
         lambda r, v, m, e, lam: (along()(r, v, m, e, lam)[0], along()(r, v, m, e, 1.0)[1]),
         lambda r, v, m, e, lam: (along()(r, v, m, e, lam)[0], to_go(r, m)),
     ],
-    "a truncation is taken for an end": along(follows=lambda last, ended: ~last),
-    "the last column's value, not that after the last token": last_column,
-    "a text of full length is taken for ended": lambda r, v, m, e, lam: along()(
+    "a truncation counts as an end": along(follows=lambda last, ended: ~last),
+    "the last column's value, not the value after the last token": last_column,
+    "a text of full length counts as ended": lambda r, v, m, e, lam: along()(
         r, v, m, e | (m.sum(1) == m.shape[1]), lam
     ),
-    "a short text is taken for ended": lambda r, v, m, e, lam: along()(
+    "a short text counts as ended": lambda r, v, m, e, lam: along()(
         r, v, m, e | (m.sum(1) < m.shape[1]), lam
     ),
     "the value after the end is scaled": along(
@@ -244,7 +244,7 @@ WRONG["text-gae"] = {
         along(targets=lambda a, v, m, values: a + torch.ones_like(v)),
         along(targets=lambda a, v, m, values: a + v + 3.0 * ~m),
     ],
-    "the values are taken off again": along(targets=lambda a, v, m, values: a - v),
+    "the values are subtracted again": along(targets=lambda a, v, m, values: a - v),
     "padding gets through": [
         by_products,
         along(targets=lambda a, v, m, values: (a + values[:, :-1]) * m),
@@ -387,12 +387,12 @@ WRONG["token-loss"] = {
         rectangular(lambda x, m: (x * m).sum()),
         rectangular(lambda x, m: (x * m).sum() / len(m)),
     ],
-    "the sign is turned round": clipped(total=lambda x: x.sum() / max(len(x), 1)),
-    "the mask is turned round": turned,
+    "the sign is reversed": clipped(total=lambda x: x.sum() / max(len(x), 1)),
+    "the mask is inverted": turned,
     "the larger of the two, not the smaller": clipped(combine=torch.maximum),
     "nothing is clipped": clipped(combine=lambda a, b: a),
-    "only the clipped one": clipped(combine=lambda a, b: b),
-    "the clip has one side only": [one_sided(torch.minimum), one_sided(torch.maximum)],
+    "only the clipped term": clipped(combine=lambda a, b: b),
+    "the clip has only one side": [one_sided(torch.minimum), one_sided(torch.maximum)],
     "the ratio is upside down": clipped(ratio=lambda lp, old: (old - lp).exp()),
     "one ratio for the whole text": [one_ratio, lambda *a: one_ratio(*a, mean=True)],
     "the quotient of the logarithms": [
@@ -402,7 +402,7 @@ WRONG["token-loss"] = {
     "the logarithm of the ratio, not the ratio": clipped(ratio=lambda lp, old: lp - old),
     "the probability, not the ratio": clipped(ratio=lambda lp, old: lp.exp()),
     "the log-probability, not the ratio": clipped(ratio=lambda lp, old: lp, combine=lambda a, b: a),
-    "the advantages are normalised once more": [
+    "the advantages are normalized once more": [
         clipped(advantage=lambda a: a - a.mean()),
         clipped(advantage=lambda a: a / (a.std(correction=0) + 1e-8)),
         clipped(advantage=lambda a: (a - a.mean()) / (a.std(correction=0) + 1e-8)),
@@ -424,7 +424,7 @@ WRONG["token-loss"] = {
         clipped(total=lambda x: -x.mean()),
         rectangular(lambda x, m: (x * m).sum() / m.sum()),
     ],
-    "an empty mask has no way back": lambda *a: clipped()(*a) if a[3].any() else torch.tensor(0.0),
+    "an empty mask cuts the gradient off": lambda *a: clipped()(*a) if a[3].any() else torch.tensor(0.0),
     "an empty mask lets padding through": [zero_of_padding, with_a_floor],
     "the logarithm of the ratio is clipped": log_clipped,
     "cut off from autograd": lambda lp, *rest: clipped()(lp.detach(), *rest),

@@ -58,19 +58,19 @@ def best_policy(answer: Answer) -> Findings:
         {
             "the policy does not add up to one": bool(np.abs(policy.sum(-1) - 1).max() > 1e-3),
             "the reference is left out": _rows(tilt),
-            "the sign of the reward is turned round": _rows(P_REF / tilt),
+            "the sign of the reward is reversed": _rows(P_REF / tilt),
             "β multiplies the reward": _rows(P_REF * np.exp(0.5 * REWARDS)),
             "β is not used": close([policy, other], [_rows(P_REF * np.exp(REWARDS))] * 2, 1e-3),
-            "probabilities stand where logarithms belong": either(
+            "probabilities instead of logarithms": either(
                 _rows(np.exp(P_REF + REWARDS / 0.5)), _rows(np.exp(P_REF + REWARDS))
             ),
             "the reference is taken to a power": either(
                 _rows(P_REF**0.5 * np.exp(REWARDS)), _rows(P_REF**2 * tilt), _rows(P_REF**0.5 * tilt)
             ),
-            "the rewards weigh without an exponential": either(
+            "the exponential is missing": either(
                 _rows(P_REF * REWARDS), _rows(P_REF * (1 + REWARDS / 0.5)), _rows(P_REF * REWARDS / 0.5)
             ),
-            "all goes to the best text": greedy,
+            "all probability is on the best text": greedy,
             "nothing moves": P_REF,
         },
         sums=policy.sum(-1),
@@ -84,15 +84,15 @@ def best_policy(answer: Answer) -> Findings:
             "the value is without β": np.log(z),
             "the value is Z, not its logarithm": either(z, 0.5 * z),
             "the value has the wrong sign": -0.5 * np.log(z),
-            "the largest reward is not given back": either(
+            "the largest reward is not added back": either(
                 0.5 * np.log(z) - REWARDS.max(-1), 0.5 * np.log(z) - REWARDS.max()
             ),
             "the value is the reward alone": paid,
-            "the price is added": paid + 0.5 * kl,
-            "the price is without β": paid - kl,
-            "the price is that of the other KL": paid - 0.5 * back,
-            "the value is that of the reference": (P_REF * REWARDS).sum(-1),
-            "the value counts every text alike": either(
+            "the KL penalty is added": paid + 0.5 * kl,
+            "the KL penalty is without β": paid - kl,
+            "the KL has the wrong direction": paid - 0.5 * back,
+            "the value belongs to the reference": (P_REF * REWARDS).sum(-1),
+            "the value gives all texts the same weight": either(
                 0.5 * np.log(tilt.sum(-1)), 0.5 * np.log(tilt.mean(-1)), np.log(tilt.sum(-1))
             ),
             "a mean over the texts": (right * (REWARDS - 0.5 * np.log(right / P_REF))).mean(-1),
@@ -116,14 +116,14 @@ def best_policy(answer: Answer) -> Findings:
         yield from recognise(
             seen,
             {
-                "the largest reward is that of a text which is never written": lost and top > 3,
+                "the largest reward belongs to a text with probability 0": lost and top > 3,
                 "a text that the reference never writes": lost or bool((seen[never == 0] > 1e-7).any()),
             },
             value=worth,
             top=top,
         )
     level, worth = ask(P_REF, REWARDS + np.array([[10.0], [-7.0]]), 0.5)
-    said = "a number added to all rewards of a prompt moves its value, and no probability"
+    said = "a number added to all rewards of a prompt changes its value but not its policy"
     yield Property(said, close(level, policy, 1e-3) and close(worth - value, [10, -7], 1e-3), numbers(level))
 
     def draw(rng: np.random.Generator) -> dict[str, Any]:
@@ -181,17 +181,17 @@ def both_fall(answer: Answer) -> Findings:
     yield from recognise(
         got,
         {
-            "the sign is turned round": -weight * from_mean,
+            "the sign is reversed": -weight * from_mean,
             "the policy's mean is not subtracted": weight * k,
-            "the mean is that of the reference": weight * (k - FEW @ k),
-            "the mean counts every text alike": weight * (k - k.mean()),
-            "the policy is without the reference": weight * (k - _rows(np.exp(k)) @ k),
+            "the mean belongs to the reference": weight * (k - FEW @ k),
+            "the mean gives all texts the same weight": weight * (k - k.mean()),
+            "the policy leaves out the reference": weight * (k - _rows(np.exp(k)) @ k),
             "the slope of the probability, not of its logarithm": weight * tilted * from_mean,
-            "the weight is that of the first step": 0.25 * from_mean,
+            "the weight belongs to the first step": 0.25 * from_mean,
             "the weight is without β": sigmoid(-0.5) * from_mean,
-            "β is in front only": either(0.5 * sigmoid(-1.0) * from_mean, sigmoid(-1.0) * from_mean),
-            "the weight is how sure, not how surprised": 0.5 * sigmoid(0.5) * from_mean,
-            "there is no weight": close(got, from_mean, 1e-3)
+            "β is only in front": either(0.5 * sigmoid(-1.0) * from_mean, sigmoid(-1.0) * from_mean),
+            "the weight is certainty, not surprise": 0.5 * sigmoid(0.5) * from_mean,
+            "the weight is missing": close(got, from_mean, 1e-3)
             and close(ask(FEW, KIND, [1.0], 1, 0, 2.0), got),
             "only the chosen text pushes": weight * (1 - tilted @ k) * from_mean,
             "the reference is in h twice": either(
@@ -206,7 +206,7 @@ def both_fall(answer: Answer) -> Findings:
     yield from recognise(
         alone,
         {
-            "the features are added up before they meet": 0,
+            "the features are summed before the product": 0,
         },
     )
     yield Property(
@@ -279,16 +279,16 @@ def no_reference(answer: Answer) -> Findings:
         got,
         {
             "the policy does not add up to one": bool(not close(got.sum(), 1, 0.05)),
-            "normalised by a division, not by a level": either(
+            "normalized by a division, not by c": either(
                 _rows(np.exp(lengths * rewards / 2)),
                 _rows(np.exp(rewards / 2 / lengths)),
                 _rows(np.exp(lengths * rewards)),
             ),
             "β multiplies the reward": _level(2 * rewards, lengths),
             "β is not used": close([got, other], [_level(rewards, lengths)] * 2, 1e-3),
-            "the sign of the reward is turned round": _level(-rewards / 2, lengths),
-            "the reward is a whole text's, not a token's": _level(rewards / 2 / lengths, lengths),
-            "all goes to the best text": [0, 0, 1],
+            "the sign of the reward is reversed": _level(-rewards / 2, lengths),
+            "the reward is per text, not per token": _level(rewards / 2 / lengths, lengths),
+            "all probability is on the best text": [0, 0, 1],
         },
         sums=got.sum(),
     )
@@ -299,7 +299,7 @@ def no_reference(answer: Answer) -> Findings:
     yield from recognise(
         far,
         {
-            "the level is out of reach": bool(not abs(far.sum() - 1) < 0.3),
+            "c is outside the interval": bool(not abs(far.sum() - 1) < 0.3),
             "too few digits, or too few steps": bool(rough and np.abs(far - meant).max() < 0.2),
         },
         sums=far.sum(),
@@ -310,7 +310,7 @@ def no_reference(answer: Answer) -> Findings:
     said = "a number added to all rewards changes nothing"
     yield Property(said, close(same, got, 1e-3), f"{numbers(got)} becomes {numbers(same)}")
     singles = ask(rewards, np.ones(3, dtype=int), 2.0)
-    said = "texts of one token: rewards decide alone"
+    said = "for texts of one token only the rewards matter"
     yield Property(said, close(singles, _rows(np.exp(rewards / 2)), 1e-3), f"you have {numbers(singles)}")
 
     def draw(rng: np.random.Generator) -> dict[str, Any]:
@@ -385,17 +385,17 @@ def dpo_train(answer: Answer) -> Findings:
         got,
         {
             "the policy does not add up to one": bool(np.abs(got.sum(-1) - 1).max() > 1e-3),
-            "equal choices are counted once": lost,
+            "equal choices count once": lost,
             "nothing moves": START,
             "chosen and rejected are exchanged": either(tilted(1 / STRENGTHS**2), tilted(1 / STRENGTHS)),
             "the reference is left out": either(tilted(STRENGTHS**2, shown), tilted(STRENGTHS, shown)),
             "β is not used": plain and close(ask(START, CHOICES, 2.0), got, 2e-3),
             "β multiplies where it should divide": tilted(STRENGTHS**0.5),
-            "the prompts are thrown together": either(
+            "the prompts are mixed": either(
                 tilted(thrown), np.broadcast_to(tilted(thrown, START[:1]), START.shape)
             ),
-            "the majority decides, and nothing rests": bool(got[0, 2] > 0.9 and got[1, 0] > 0.9),
-            "the chosen texts are copied": either(
+            "the majority decides": bool(got[0, 2] > 0.9 and got[1, 0] > 0.9),
+            "the chosen texts are imitated": either(
                 _counts(CHOICES), tilted(_counts(CHOICES)), tilted(_counts(CHOICES) ** 2)
             ),
             "the policy is not at rest": not close(got, right, 0.01),

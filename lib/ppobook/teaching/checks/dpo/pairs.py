@@ -25,7 +25,7 @@ def pair_by_hand(answer: Answer) -> Findings:
     if isinstance(back, list | tuple) and len(back) == len(PARTS):
         for name, one in zip(PARTS, back, strict=True):
             if one is ... or one is None or (isinstance(one, list | tuple) and any(x is ... for x in one)):
-                raise Stop("returned", "an entry is still empty", f"“{name}” still has an entry to fill.")
+                raise Stop("returned", "an entry is still empty", f"“{name}” still has an empty entry.")
     shapes = ((2,), (), (), (), ())
     ratios, h, chance, loss, weight = several(back, shapes, PARTS, finite=True)
     right = np.array([1.7, -0.9])
@@ -55,8 +55,8 @@ def pair_by_hand(answer: Answer) -> Findings:
     yield from recognise(
         chance,
         {
-            "the chance is without β": sigmoid(2.6),
-            "the chance of the rejected text": sigmoid(-1.3),
+            "the probability is without β": sigmoid(2.6),
+            "the probability of the rejected text": sigmoid(-1.3),
             "β divides": sigmoid(5.2),
         },
         tolerance=HAND,
@@ -65,8 +65,8 @@ def pair_by_hand(answer: Answer) -> Findings:
         loss,
         {
             "the loss has the wrong sign": log_sigmoid(1.3),
-            "the loss is that of the other choice": -log_sigmoid(-1.3),
-            "β stands before the loss": either(-0.5 * log_sigmoid(1.3), -0.5 * log_sigmoid(2.6)),
+            "the loss belongs to the other choice": -log_sigmoid(-1.3),
+            "β is in front of the loss": either(-0.5 * log_sigmoid(1.3), -0.5 * log_sigmoid(2.6)),
             "the loss is without β": -log_sigmoid(2.6),
         },
         tolerance=HAND,
@@ -75,8 +75,8 @@ def pair_by_hand(answer: Answer) -> Findings:
         weight,
         {
             "the weight is without β": sigmoid(-1.3),
-            "the weight is how sure, not how surprised": either(0.5 * sigmoid(1.3), sigmoid(1.3)),
-            "the weight is that of the first step": 0.25,
+            "the weight is certainty, not surprise": either(0.5 * sigmoid(1.3), sigmoid(1.3)),
+            "the weight belongs to the first step": 0.25,
         },
         tolerance=HAND,
     )
@@ -110,22 +110,22 @@ def dpo_loss(answer: Answer) -> Findings:
     yield from recognise(
         got,
         {
-            "the sign is turned round": -mean(h / 2),
-            "two things are exchanged": mean(-h / 2),
+            "the sign is reversed": -mean(h / 2),
+            "h has the wrong sign": mean(-h / 2),
             "a sum, not a mean": 3 * mean(h / 2),
             "β is on the wrong side": either(0.5 * mean(h), mean(2 * h), 2 * mean(h), 0.5 * mean(h / 2)),
             "β is not used": close([got, small], [mean(h)] * 2, 1e-3),
-            "there is no reference": close([got, elsewhere], [mean((CHOSEN - REJECTED) / 2)] * 2, 1e-3),
-            "the reference is crossed": either(
+            "the reference is missing": close([got, elsewhere], [mean((CHOSEN - REJECTED) / 2)] * 2, 1e-3),
+            "the log-ratios mix the two texts": either(
                 mean((CHOSEN - REF_REJECTED - REJECTED + REF_CHOSEN) / 2), mean((up - REF_REJECTED) / 2)
             ),
             "a probability, not its logarithm": either(-sigmoid(h / 2).mean(), sigmoid(-h / 2).mean()),
             "the margins are averaged first": mean(h.mean() / 2),
-            "each side has a sigmoid of its own": mean(up / 2) + mean(-down / 2),
+            "each text has its own sigmoid": mean(up / 2) + mean(-down / 2),
             "only the chosen text counts": either(mean(up / 2), -up.mean(), -up.mean() / 2, -CHOSEN.mean()),
             "a hinge, not a logarithm": np.maximum(0, 1 - h / 2).mean(),
             "the margin itself": either(-h.mean() / 2, -h.mean()),
-            "a logarithm to another base": either(mean(h / 2) / math.log(2), mean(h / 2) / math.log(10)),
+            "a logarithm with another base": either(mean(h / 2) / math.log(2), mean(h / 2) / math.log(10)),
         },
     )
     smooth, more = (ask(CHOSEN, REJECTED, REF_CHOSEN, REF_REJECTED, 0.5, eps) for eps in (0.2, 0.4))
@@ -135,10 +135,10 @@ def dpo_loss(answer: Answer) -> Findings:
         {
             "label smoothing is not used": close([smooth, more], [yes, yes], 1e-3),
             "the smoothed weights are exchanged": 0.2 * yes + 0.8 * no,
-            "the loss is made smaller, not smoothed": either(0.8 * yes, 0.6 * yes),
-            "what may be wrong is subtracted": either(0.8 * yes - 0.2 * no, (0.8 * yes - 0.2 * no) / 0.6),
+            "the loss is scaled, not smoothed": either(0.8 * yes, 0.6 * yes),
+            "the second case is subtracted": either(0.8 * yes - 0.2 * no, (0.8 * yes - 0.2 * no) / 0.6),
             "half of the smoothing": 0.9 * yes + 0.1 * no,
-            "the smoothing is added on top": either(yes + 0.2 * no, yes + 0.2),
+            "the weights do not add up to 1": either(yes + 0.2 * no, yes + 0.2),
             "the margin is smoothed, not the label": mean(0.6 * h / 2),
         },
     )
@@ -149,7 +149,7 @@ def dpo_loss(answer: Answer) -> Findings:
         np.array(far),
         {
             "the loss overflows": not np.isfinite(far).all(),
-            "small chances are held at a floor": bool(fine and far[0] < 990),
+            "small probabilities have a minimum": bool(fine and far[0] < 990),
         },
     )
     given = [leaf(x) for x in ([90.0, -2000.0], zero, zero, zero)]
@@ -162,9 +162,9 @@ def dpo_loss(answer: Answer) -> Findings:
     yield from recognise(
         felt[0],
         {
-            "the reference is trained along": bool(np.abs(felt[2:]).max() > 1e-7),
-            "one side is held still": not felt[0].any() or not felt[1].any(),
-            "the weight is held still": bool(np.ptp(felt[0]) < 1e-6),
+            "the reference gets a gradient": bool(np.abs(felt[2:]).max() > 1e-7),
+            "one text gets no gradient": not felt[0].any() or not felt[1].any(),
+            "the weight is detached": bool(np.ptp(felt[0]) < 1e-6),
             "the slope is wrong at h = 0": bool(
                 close(felt[0][[0, 2]], slopes[[0, 2]]) and not close(felt[0][1], slopes[1])
             ),
@@ -238,17 +238,17 @@ def pair_rest(answer: Answer) -> Findings:
     yield from recognise(
         push,
         {
-            "the sign is turned round": -right,
+            "the sign is reversed": -right,
             "the push is without β": p - now,
-            "every choice is taken for the first text": either(0.5 * (1 - now), 1 - now),
-            "those who chose the second push the same way": either(
+            "every choice counts for the first text": either(0.5 * (1 - now), 1 - now),
+            "votes for the second text push the wrong way": either(
                 0.5 * (p * (1 - now) + (1 - p) * now), 0.5 * p * (1 - now)
             ),
-            "the push weighs by how sure, not by how surprised": either(
+            "the push weights by certainty, not by surprise": either(
                 0.5 * (p * now - (1 - p) * (1 - now)), 0.5 * now
             ),
-            "the push is that of IPO": either(p - 0.5 - 0.5 * h, 2 * (p - 0.5 - 0.5 * h), -2 * (h - 1)),
-            "σ is taken without β": either(0.5 * (p - sigmoid(h)), p - sigmoid(h)),
+            "the push belongs to IPO": either(p - 0.5 - 0.5 * h, 2 * (p - 0.5 - 0.5 * h), -2 * (h - 1)),
+            "the argument of σ is without β": either(0.5 * (p - sigmoid(h)), p - sigmoid(h)),
         },
     )
     yield from recognise(
@@ -260,7 +260,7 @@ def pair_rest(answer: Answer) -> Findings:
             "log p, not its odds": either(2 * np.log(p), np.log(p)),
             "a probability, not its log-odds": either(2 * p, p, 2 * (p - 0.5), 2 * p / (1 - p)),
             "the rest depends on where h is": either(2 * odds - h, odds - h / 2),
-            "a logarithm to another base": either(2 * odds / math.log(2), 2 * odds / math.log(10)),
+            "a logarithm with another base": either(2 * odds / math.log(2), 2 * odds / math.log(10)),
             "the majority decides": bool(np.ptp(np.abs(rest)) < 1e-6 < np.abs(rest).max()),
         },
     )
@@ -270,10 +270,10 @@ def pair_rest(answer: Answer) -> Findings:
         smooth[1],
         {
             "label smoothing is not used": close([smooth[1], more[1]], [2 * odds] * 2, 1e-3),
-            "smoothing draws to zero, not to one half": either(
+            "smoothing moves the share to 0, not to one half": either(
                 2 * np.log(0.9 * p / (1 - 0.9 * p)), 2 * np.log(0.8 * p / (1 - 0.8 * p))
             ),
-            "the rest itself is made smaller": either(1.8 * odds, 1.6 * odds),
+            "the rest is scaled": either(1.8 * odds, 1.6 * odds),
             "half of the smoothing": 2 * np.log((0.9 * p + 0.05) / (0.95 - 0.9 * p)),
         },
     )
@@ -292,7 +292,7 @@ def pair_rest(answer: Answer) -> Findings:
         {
             "certain choices come to rest": bool(np.isfinite(ends[0]).any()),
             "certain choices do not push": close(sure[0], [0, 0]) or bool(np.isnan(sure[0]).any()),
-            "certain choices are no number": bool(np.isnan(ends[0]).any()),
+            "certain choices give nan": bool(np.isnan(ends[0]).any()),
         },
         sure=sure[0],
     )

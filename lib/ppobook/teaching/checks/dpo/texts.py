@@ -50,19 +50,20 @@ def relatives(answer: Answer) -> Findings:
     yield from recognise(
         ipo,
         {
-            "IPO: no aim": either(square(h), square(h / 2)),
-            "IPO: the aim is on the other side": square(h + 1),
-            "IPO: the aim is 1 / β, not half of it": square(h - 2),
-            "IPO: the aim is not in nats": either(square(h - 0.25), square(h - 0.5)),
+            "IPO: the target is missing": either(square(h), square(h / 2)),
+            "IPO: the target has the wrong sign": square(h + 1),
+            "IPO: the target is 1 / β, not half of it": square(h - 2),
+            "IPO: the target is not in nats": either(square(h - 0.25), square(h - 0.5)),
             "IPO: in units of β": either(square(h / 2 - 0.5), square(h / 2 - 1)),
             "IPO: a mean over tokens": either(
                 square(mean_h - 1), square((LOGP / LENGTHS)[:, 0] - (LOGP / LENGTHS)[:, 1] - 1)
             ),
-            "IPO: no reference": same_ref[0] and close(ipo, square(LOGP[:, 0] - LOGP[:, 1] - 1), 1e-3),
+            "IPO: the reference is missing": same_ref[0]
+            and close(ipo, square(LOGP[:, 0] - LOGP[:, 1] - 1), 1e-3),
             "IPO: a sum, not a mean": either(2 * square(h - 1)),
             "IPO: half of the square": square(h - 1) / 2,
             "IPO: the distance, not its square": np.abs(h - 1).mean(),
-            "IPO: a sigmoid is left in": either(-log_sigmoid(h / 2).mean(), square(sigmoid(h / 2) - 1)),
+            "IPO: a sigmoid remains": either(-log_sigmoid(h / 2).mean(), square(sigmoid(h / 2) - 1)),
         },
     )
     gain = 0.5 * (ratio - 0.7)
@@ -76,16 +77,16 @@ def relatives(answer: Answer) -> Findings:
             "KTO: both kinds are pushed up": np.stack([sigmoid(-liked), sigmoid(-other)]).mean(),
             "KTO: z is not used": same_z[1]
             and close(kto, np.stack([sigmoid(-ratio[:, 0] / 2), sigmoid(ratio[:, 1] / 2)]).mean(), 1e-3),
-            "KTO: z turns with the label": np.stack(
+            "KTO: the sign of z depends on the label": np.stack(
                 [sigmoid(-liked), sigmoid(0.5 * (ratio[:, 1] + 0.7))]
             ).mean(),
             "KTO: z is added": np.stack(
                 [sigmoid(-0.5 * (ratio[:, 0] + 0.7)), sigmoid(0.5 * (ratio[:, 1] + 0.7))]
             ).mean(),
-            "KTO: z is outside of β": np.stack(
+            "KTO: z is not multiplied by β": np.stack(
                 [sigmoid(-(ratio[:, 0] / 2 - 0.7)), sigmoid(ratio[:, 1] / 2 - 0.7)]
             ).mean(),
-            "KTO: a logarithm is left in": -np.log(1 - right).mean(),
+            "KTO: a logarithm remains": -np.log(1 - right).mean(),
             "KTO: a pair, not single texts": either(sigmoid(-h / 2).mean(), sigmoid(-(h / 2 - 0.35)).mean()),
             "KTO: a sum, not a mean": either(2 * right.mean(), 4 * right.mean()),
             "KTO: only the liked texts count": either(right[0].mean(), right[0].sum() / 4),
@@ -94,7 +95,7 @@ def relatives(answer: Answer) -> Findings:
             ).mean(),
             "KTO: β is not used": same_beta[1]
             and close(kto, np.stack([sigmoid(-2 * liked), sigmoid(2 * other)]).mean(), 1e-3),
-            "KTO: no reference": same_ref[1]
+            "KTO: the reference is missing": same_ref[1]
             and close(
                 kto,
                 np.stack([sigmoid(-0.5 * (LOGP[:, 0] - 0.7)), sigmoid(0.5 * (LOGP[:, 1] - 0.7))]).mean(),
@@ -123,11 +124,11 @@ def relatives(answer: Answer) -> Findings:
         simpo,
         {
             "SimPO: sums, not means": either(chance(0.5 * (LOGP[:, 0] - LOGP[:, 1]) - 0.4)),
-            "SimPO: a reference is left in": either(chance(0.5 * mean_h - 0.4), chance(0.5 * h - 0.4)),
+            "SimPO: a reference remains": either(chance(0.5 * mean_h - 0.4), chance(0.5 * h - 0.4)),
             "SimPO: γ is added": chance(0.5 * d + 0.4),
             "SimPO: γ is not used": same_gamma[2] and close(simpo, chance(0.5 * d), 1e-3),
             "SimPO: γ is multiplied by β": chance(0.5 * (d - 0.4)),
-            "SimPO: γ is outside of the sigmoid": either(chance(0.5 * d) + 0.4, chance(0.5 * d) - 0.4),
+            "SimPO: γ is outside the sigmoid": either(chance(0.5 * d) + 0.4, chance(0.5 * d) - 0.4),
             "SimPO: β is not used": same_beta[2] and close(simpo, chance(d - 0.4), 1e-3),
             "SimPO: chosen and rejected are exchanged": chance(-0.5 * d - 0.4),
             "SimPO: one length for both": either(
@@ -139,7 +140,7 @@ def relatives(answer: Answer) -> Findings:
                 0.5 * (LOGP[:, 0] / LENGTHS[:, 1] - LOGP[:, 1] / LENGTHS[:, 0]) - 0.4
             ),
             "SimPO: a sum, not a mean": 2 * chance(0.5 * d - 0.4),
-            "SimPO: the sign is turned round": -chance(0.5 * d - 0.4),
+            "SimPO: the sign is reversed": -chance(0.5 * d - 0.4),
         },
     )
     steep = np.array([[-2000.0, -3], [-3, -2000]])
@@ -149,7 +150,7 @@ def relatives(answer: Answer) -> Findings:
         far[2],
         {
             "a loss overflows": not np.isfinite(far).all(),
-            "SimPO: small chances are held at a floor": bool(fine and far[2] < 450),
+            "SimPO: small probabilities have a minimum": bool(fine and far[2] < 450),
         },
         all=np.array(far),
     )
@@ -166,8 +167,8 @@ def relatives(answer: Answer) -> Findings:
         yield from recognise(
             np.zeros(()),
             {
-                "the reference is trained along": bool(np.abs(by_ref).max() > 1e-7),
-                "KTO: z is trained along": bool(np.abs(by_z).max() > 1e-7),
+                "the reference gets a gradient": bool(np.abs(by_ref).max() > 1e-7),
+                "KTO: z gets a gradient": bool(np.abs(by_z).max() > 1e-7),
             },
             which=name,
         )
@@ -286,8 +287,8 @@ def hunt_pairs(answer: Answer) -> Findings:
         got,
         {
             "the loss is log 2, whatever the policy": math.log(2),
-            "two things are exchanged": loss(right, -0.5),
-            "the sign is turned round": -loss(right),
+            "h has the wrong sign": loss(right, -0.5),
+            "the sign is reversed": -loss(right),
             "β is on the wrong side": either(
                 *(0.5 * chance(one) for one in margins),
                 *(0.5 * chance(one / 2) for one in margins),
@@ -308,12 +309,12 @@ def hunt_pairs(answer: Answer) -> Findings:
                 loss(sums(first=-PROMPT + 1)),
                 loss(sums(cells=0 * columns + 1)),
             ),
-            "the prompt's last word is counted, and the text's last is not": loss(sums(first=-1, last=-1)),
+            "the window begins one column too early": loss(sums(first=-1, last=-1)),
             "one token too many": loss(sums(last=1)),
             "the logits are read one column late": loss(sums(shift=0)),
             "the logits are read one column early": loss(sums(shift=-2)),
             "logits, not log-probabilities": loss(sums(soft=False)),
-            "there is no reference": close(
+            "the reference is missing": close(
                 [got, elsewhere], [chance(0.5 * (right[0][:, 0] - right[0][:, 1]))] * 2, 1e-3
             ),
             "only the chosen text counts": -log_sigmoid(0.5 * ratio[:, 0]).mean(),
@@ -326,7 +327,7 @@ def hunt_pairs(answer: Answer) -> Findings:
         holes = [np.where(read[..., None], x, hole) for x in (now, ref)]
         seen = ask(holes[0], holes[1])
         yield from recognise(
-            seen, {"what nothing should read gets through": bool(fine and not close(seen, got))}, hole=hole
+            seen, {"unread logits affect the loss": bool(fine and not close(seen, got))}, hole=hole
         )
     for hole in (np.nan, -np.inf, np.inf):
         leaves = [leaf(np.where(read[..., None], x, hole)) for x in (now, ref)]
@@ -335,11 +336,9 @@ def hunt_pairs(answer: Answer) -> Findings:
         yield from recognise(
             np.nan_to_num(felt),
             {
-                "the reference is trained along": bool(np.nan_to_num(by_ref, nan=1.0).any()),
-                "what nothing should read gets into the gradient": bool(
-                    np.isnan(felt).any() or felt[~read].any()
-                ),
-                "one side is held still": not felt[:, 0].any() or not felt[:, 1].any(),
+                "the reference gets a gradient": bool(np.nan_to_num(by_ref, nan=1.0).any()),
+                "unread logits affect the gradient": bool(np.isnan(felt).any() or felt[~read].any()),
+                "one text gets no gradient": not felt[:, 0].any() or not felt[:, 1].any(),
             },
             hole=hole,
         )
@@ -348,7 +347,7 @@ def hunt_pairs(answer: Answer) -> Findings:
         far,
         {
             "the loss overflows": not np.isfinite(far),
-            "small chances are held at a floor": bool(fine and far < 100),
+            "small probabilities have a minimum": bool(fine and far < 100),
         },
     )
 
@@ -380,7 +379,7 @@ def hunt_pairs(answer: Answer) -> Findings:
     yield agrees(answer, _slow_pairs, random_problems(draw, 30), what="the loss")
     few = [p for p in random_problems(draw, 40, seed=1) if np.size(p.logits) <= 48][:12]
     found = agrees(answer, _slow_pairs, few, by=("logits",), held=("ref_logits",), what="the loss")
-    yield replace(found, words=f"its gradient agrees with small differences, on {len(few)} random problems")
+    yield replace(found, words=f"its gradient agrees with finite differences on {len(few)} random problems")
 
 
 def _slow_pairs(p: Problem) -> float:

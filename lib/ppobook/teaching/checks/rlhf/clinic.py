@@ -22,15 +22,15 @@ from . import CHAPTER
 CASES = "ABCDEFGH"
 # A name, and its meaning in words.
 FAULTS = {
-    "temperature": "the sampler has another temperature than the trainer",
-    "top-p": "the sampler leaves improbable words out, and the log-probabilities do not know it",
+    "temperature": "the sampler uses another temperature than the trainer",
+    "top-p": "the sampler leaves out improbable words, but the log-probabilities ignore this",
     "shift": "the trainer reads each word's logits one column late",
-    "old-logp": "the old log-probabilities are computed again before each gradient step",
+    "old-logp": "the old log-probabilities are recomputed before each gradient step",
     "mask-short": "the mask of the loss ends one token too early",
     "mask-prompt": "the mask of the loss begins in the prompt",
     "mask-padding": "padding is in the mask of the loss",
-    "kl-exchanged": "the two policies of the penalty are exchanged",
-    "no-price": "the penalty has a β of 0",
+    "kl-exchanged": "the two policies of the KL penalty are exchanged",
+    "no-price": "the KL penalty has a β of 0",
     "reference-moves": "the reference is copied from the policy in each update",
     "no-end": "the sampler does not know the id that ends a text",
     "advantage-sign": "the advantages have the wrong sign",
@@ -40,17 +40,17 @@ FAULTS = {
 # What a gauge is called in a message; all of them can be worked out from the rows that the page shows.
 GAUGES = {
     "first off": "off in the first row",
-    "gap": "entropy less surprise, the mean of the rows,",
-    "extra": "cells less length, the mean of the rows,",
+    "gap": "the mean of entropy minus surprise over the rows",
+    "extra": "the mean of cells minus length over the rows",
     "first kl": "kl in the first row",
     "last kl": "kl in the last row",
     "first ended": "ended in the first row",
     "first length": "length in the first row",
-    "gain": "what the reward gained from the first row to the last",
-    "rise": "how far the reward rose above that of the first row",
-    "fall": "how far the reward fell from its highest to the last row",
-    "clip": "clip, the mean of the rows,",
-    "approx": "approx_kl, the mean of the rows,",
+    "gain": "the change of the reward from the first row to the last",
+    "rise": "the rise of the reward above its first row",
+    "fall": "the fall of the reward from its highest to the last row",
+    "clip": "the mean of clip over the rows",
+    "approx": "the mean of approx_kl over the rows",
 }
 
 
@@ -160,7 +160,7 @@ def token_clinic(answer: Answer) -> Findings:
             raise Stop("returned", "no such case", f"the cases are {', '.join(CASES)}, got {words(key)}.")
         if name not in FAULTS:
             raise Stop(
-                "returned", "not on the list", f"case {case}: {words(value)} is not a name of the list."
+                "returned", "not on the list", f"case {case}: {words(value)} is not a name from the list."
             )
         names[case] = name
     right = {case: digest(case, name) == RIGHT[case] for case, name in names.items()}

@@ -51,11 +51,11 @@ def bt_loss(answer: Answer) -> Findings:
     yield from recognise(
         loss,
         {
-            "the sign is turned round": -each.sum() / 7,
+            "the sign is reversed": -each.sum() / 7,
             "first and second are exchanged": (w * no + n * yes).sum() / 7,
             "the choices are added up, not averaged": each.sum(),
             "a mean over pairs, not over choices": either(each.sum() / 3, (each / [4, 1, 2]).sum() / 3),
-            "those who chose the second are left out": either(
+            "votes for the second text are left out": either(
                 (w * yes).sum() / 7, (w * yes).sum() / 4, (w * yes).sum() / 3, yes.mean()
             ),
             "only what the majority chose": either((yes[0] + yes[1] + no[2]) / 3, yes[0] + yes[1] + no[2]),
@@ -63,10 +63,10 @@ def bt_loss(answer: Answer) -> Findings:
                 (w * np.exp(-yes) + n * np.exp(-no)).sum() / 7,
                 -(w * np.exp(-yes) + n * np.exp(-no)).sum() / 7,
             ),
-            "a difference, not its log-odds": either(
+            "a difference, not a log-probability": either(
                 -((w - n) * [1, 0, 3]).sum() / 7, ((w - n) * [1, 0, 3]).sum() / 7
             ),
-            "a square of the difference": either(
+            "a squared error": either(
                 (w * up**2 + n * down**2).sum() / 7, ((np.exp(-yes) - w / (w + n)) ** 2).mean()
             ),
         },
@@ -75,15 +75,15 @@ def bt_loss(answer: Answer) -> Findings:
     yield from recognise(
         slope,
         {
-            "the gradient's sign is turned round": -right,
-            "the gradient is that of the sum": 7 * right,
+            "the gradient's sign is reversed": -right,
+            "the gradient belongs to the sum": 7 * right,
             "the gradient is averaged over pairs": 7 / 3 * right,
-            "the gradient weighs by how sure, not by how surprised": either(
+            "the gradient weights by certainty, not by surprise": either(
                 -(w * down - n * up) / 7, -(w * np.exp(-yes) - n * np.exp(-no)) / 7
             ),
-            "the gradient leaves out who chose the second": -w * up / 7,
-            "the gradient counts the second choices with the wrong sign": -(w * up + n * down) / 7,
-            "the gradient is without the weights of the votes": either(-up / 3, -up),
+            "the gradient leaves out votes for the second text": -w * up / 7,
+            "the gradient counts votes for the second text with the wrong sign": -(w * up + n * down) / 7,
+            "the gradient ignores the votes": either(-up / 3, -up),
         },
     )
     near = close(loss, each.sum() / 7, 1e-3)
@@ -93,14 +93,14 @@ def bt_loss(answer: Answer) -> Findings:
         loss,
         {
             "the loss overflows": not np.isfinite(loss) or not np.isfinite(slope).all(),
-            "small chances are held at a floor": bool(near and 0 < loss < 44),
+            "small probabilities have a minimum": bool(near and 0 < loss < 44),
         },
         slope=slope,
         gap=90,
     )
     further, _ = several(answer(_choices([-400.0, 0.0]), *far[1:]), _shapes(far[0]), NAMES)
     yield from recognise(
-        further, {"small chances are held at a floor": bool(near and 0 < further < 198)}, gap=400
+        further, {"small probabilities have a minimum": bool(near and 0 < further < 198)}, gap=400
     )
     problems = random_problems(_votes, 40)
     for which, name in enumerate(NAMES):
@@ -151,22 +151,22 @@ def centred(answer: Answer) -> Findings:
     yield from recognise(
         got,
         {
-            "the sign is turned round": [-3, 1, 9],
-            "the level is added, not taken off": plain + stds[0],
+            "the sign is reversed": [-3, 1, 9],
+            "the level is added, not subtracted": plain + stds[0],
             "nothing is subtracted": plain,
             "one level for all prompts": either(plain - 8.6, plain - 7.5),
-            "the level of one's own texts": either(plain - [3, 3, 4], plain - 10 / 3),
+            "the level of the policy's own texts": either(plain - [3, 3, 4], plain - 10 / 3),
             "reference and own texts together": plain - [2.5, 2.5, 10.75],
-            "divided by the spread": either(*((plain - stds[0]) / s for s in stds[1:])),
+            "divided by the standard deviation": either(*((plain - stds[0]) / s for s in stds[1:])),
             "the median, not the mean": plain - [2, 2, 11],
             "the best or the worst of the reference": either(plain - [3, 3, 18], plain - [1, 1, 10]),
             "a single text of the reference": either(plain - [3, 3, 11], plain - [1, 1, 18]),
             "a sum, not a mean": plain - [4, 4, 39],
-            "the level itself, not what is above it": stds[0],
+            "the level, not the scores above it": stds[0],
             "the levels of the prompts are exchanged": plain - [13, 13, 2],
             "one prompt's level for all": either(plain - 2, plain - 13),
             "a running mean with the wrong weights": plain - [2, 2, 14.25],
-            "the reference's prompts are taken for sorted": plain - [1, 1, 14],
+            "the reference's prompts are assumed to be sorted": plain - [1, 1, 14],
         },
     )
 
@@ -210,9 +210,9 @@ def distance(rewards: np.ndarray, beta: float) -> float:
 
 
 def _price(answer: Callable[..., Any], rewards: Tensor, nats: float) -> float:
-    beta = float(as_array(answer(rewards, nats), (), "the price"))
+    beta = float(as_array(answer(rewards, nats), (), "β"))
     if not beta > 0:
-        raise Mistake("the price is not above zero", beta=beta)
+        raise Mistake("β is not above zero", beta=beta)
     return beta
 
 
@@ -225,9 +225,9 @@ def beta_for(answer: Answer) -> Findings:
     yield from recognise(
         unit,
         {
-            "the KL is that to the optimum, not from it": 0.585078,
-            "a small KL is taken for granted": either(0.617512, 0.873294),
-            "the inverse, not the price": 2,
+            "the KL has the wrong direction": 0.585078,
+            "the formula for small KLs": either(0.617512, 0.873294),
+            "the inverse of β": 2,
             "the search ended at an edge": unit < 0.02 or unit > 40,
         },
     )
@@ -241,12 +241,12 @@ def beta_for(answer: Answer) -> Findings:
     yield from recognise(
         unit,
         {
-            "the price does not follow the unit": not close(larger / 1e6, unit, 0.05),
-            "a level changes the price": not close(moved, unit, 0.05),
+            "β does not follow the unit": not close(larger / 1e6, unit, 0.05),
+            "a level changes β": not close(moved, unit, 0.05),
             "the prompts' distances are added up": not close(double, unit, 0.05),
-            "the prompts are thrown together": not close(levels, unit, 0.05),
+            "the prompts are mixed": not close(levels, unit, 0.05),
             "the distance is not used": close(wide, unit, 1e-3),
-            "a price for each prompt, and their mean": close(uneven, 3.5 * unit, 0.01),
+            "the mean of one β per prompt": close(uneven, 3.5 * unit, 0.01),
         },
         uneven=uneven,
         larger=larger,
@@ -261,7 +261,7 @@ def beta_for(answer: Answer) -> Findings:
     worst = max(off, key=lambda way: off[way])
     yield from recognise(
         unit,
-        {"the price is near, and not within 1 %": 0.01 < off[worst] < 0.3},
+        {"β is close, but not within 1 %": 0.01 < off[worst] < 0.3},
         wanted=worst,
         came=ways[worst],
     )
@@ -288,8 +288,8 @@ def beta_for(answer: Answer) -> Findings:
 
     problems = random_problems(draw, 25)
     yield agrees(
-        reached, lambda p: p.nats, problems, what="the KL of the optimum at your price", tolerance=1e-2
+        reached, lambda p: p.nats, problems, what="the KL of the best policy at your β", tolerance=1e-2
     )
     seen = ", ".join(f"{way} nats: {numbers(beta)}" for way, beta in prices.items())
     falling = sorted(prices.values(), reverse=True) == [*prices.values()]
-    yield Property("a longer way is a lower price", falling, seen)
+    yield Property("a larger distance needs a smaller β", falling, seen)

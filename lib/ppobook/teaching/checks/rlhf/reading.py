@@ -21,7 +21,7 @@ def _filled(back: Any) -> list[np.ndarray]:
     if isinstance(back, list | tuple) and len(back) == len(PARTS):
         for name, one in zip(PARTS, back, strict=True):
             if empty(one):
-                raise Stop("returned", "an entry is still empty", f"“{name}” still has an entry to fill.")
+                raise Stop("returned", "an entry is still empty", f"“{name}” still has an empty entry.")
     return several(back, SHAPES, PARTS, finite=True)
 
 
@@ -41,8 +41,8 @@ def token_table(answer: Answer) -> Findings:
     yield from recognise(
         mask,
         {
-            "the mask is turned round": close(short, [0, 0, 0, 0, 0, 1]),
-            "the end of sequence is no action": short[4] == 0 and close(short[:4], 1 + 0 * short[:4]),
+            "the mask is inverted": close(short, [0, 0, 0, 0, 0, 1]),
+            "the end of sequence is not an action": short[4] == 0 and close(short[:4], 1 + 0 * short[:4]),
             "padding is counted": short[5] != 0,
             "the last word of a truncated text is left out": long[5] == 0,
         },
@@ -62,7 +62,7 @@ def token_table(answer: Answer) -> Findings:
         ended,
         {
             "the flags are exchanged": [0, 1],
-            "a truncation is taken for an end": [1, 1],
+            "a truncation counts as an end": [1, 1],
             "no text has ended": [0, 0],
         },
     )
@@ -111,10 +111,10 @@ def hunt_collate(answer: Answer) -> Findings:
     yield from recognise(
         mask,
         {
-            "the mask is read off the ids": unended,
-            "the first end is kept, whoever put it there": np.array([[1, 1, 0, 0], [1, 1, 1, 0], [1] * 4]),
+            "the mask is derived from the ids": unended,
+            "the first end is kept, even if it is padding": np.array([[1, 1, 0, 0], [1, 1, 1, 0], [1] * 4]),
             "all padding is masked in": full,
-            "the mask is turned round": 1 - drawn,
+            "the mask is inverted": 1 - drawn,
             "the mask ends one token early": np.array([[1, 0, 0, 0], [1, 0, 0, 0], [1, 1, 1, 0]]),
         },
         short=mask[1],
@@ -123,8 +123,8 @@ def hunt_collate(answer: Answer) -> Findings:
     yield from recognise(
         there,
         {
-            "input_mask is that of all columns": 1,
-            "input_mask is read off the ids": close(mask, drawn)
+            "input_mask is true in all columns": 1,
+            "input_mask is derived from the ids": close(mask, drawn)
             and (close(tail, unended) or close(head[2], [1, 0, 1, 1, 1])),
             "input_mask has the prompt's padding on the right": close(head, sides[:, ::-1])
             and not close(head, sides),
@@ -133,7 +133,7 @@ def hunt_collate(answer: Answer) -> Findings:
         third=there[2],
     )
     yield Property(
-        "the ids of three texts stand where they belong",
+        "the ids of three texts are where they belong",
         close(inputs, _slow(problem)[0]),
         f"you have {numbers(inputs)}",
     )
@@ -169,6 +169,8 @@ def _on_random(answer: Answer) -> Property:
         for name, mine, theirs in zip(("inputs", "input_mask", "mask"), got, meant, strict=True):
             if not close(mine, theirs):
                 problem = f"with prompts {p.prompts}, texts {p.texts} and pad {words(p.pad)}"
-                seen = f"{problem} {name} is\n{numbers(mine)}\nand by the slow definition\n{numbers(theirs)}"
+                seen = (
+                    f"{problem} {name} is\n{numbers(mine)}\nand the slow definition gives\n{numbers(theirs)}"
+                )
                 return Property(said, False, seen)
     return Property(said, True)

@@ -73,10 +73,10 @@ def token_logp(answer: Answer) -> Findings:
             "the columns of the prompt are read": masked(np.log(_picked(CHANCES, -3))),
             "logits, not log-probabilities": masked(_picked(logits, -1)),
             "a probability, not its logarithm": masked(_picked(CHANCES, -1)),
-            "the sign is turned round": masked(-right),
-            "normalised along the wrong axis": either(*map(masked, across)),
-            "the most probable word, not the one that was drawn": masked(np.log(tops)),
-            "the mask is turned round": close(got, np.where(inside, 0, right)),
+            "the sign is reversed": masked(-right),
+            "normalized along the wrong axis": either(*map(masked, across)),
+            "the most probable word, not the sampled one": masked(np.log(tops)),
+            "the mask is inverted": close(got, np.where(inside, 0, right)),
             "the last token is left out": close(got[0, 0], right[0, 0])
             and close(got[:, 0] * (got[:, 1] != 0), right[:, 0] * (got[:, 1] != 0))
             and (got[0, 2] == 0 or got[1, 1] == 0),
@@ -108,7 +108,7 @@ def token_logp(answer: Answer) -> Findings:
         far,
         {
             "the softmax underflows": fine and not np.isfinite(far),
-            "small probabilities are held at a floor": fine and far > -250,
+            "small probabilities have a minimum": fine and far > -250,
         },
     )
     # Now the padding holds what it may hold: an id that does not exist, and nan or infinity.
@@ -160,7 +160,7 @@ def token_logp(answer: Answer) -> Findings:
         what="a weighted sum of the log-probabilities",
     )
     yield replace(
-        found, words=f"its gradient agrees with small differences, on {len(weighed)} random problems"
+        found, words=f"its gradient agrees with finite differences on {len(weighed)} random problems"
     )
 
 
@@ -232,8 +232,8 @@ def token_rewards(answer: Answer) -> Findings:
             "every token gets the score": close(paid[:2] * mask[:2], [[10] * 4, [20, 20, 0, 0]]),
             "the score is shared among the tokens": close(paid[:2], [[2.5] * 4, [10, 10, 0, 0]]),
             "the score is at the first token": close(paid[:2], [10 * at[0], 20 * at[0]]),
-            "the score's sign is turned round": close(paid[:2], [-10 * at[3], -20 * at[1]]),
-            "the scores are normalised": any(
+            "the score has the wrong sign": close(paid[:2], [-10 * at[3], -20 * at[1]]),
+            "the scores are normalized": any(
                 close(paid[:2].sum(1), x)
                 for x in (
                     [-20, -10],
@@ -248,7 +248,7 @@ def token_rewards(answer: Answer) -> Findings:
             and not close(sent, [10, 20])
             and all(min(abs(x - one) for one in (10, 20, 60)) < 0.01 for x in sent),
             "the score is multiplied by beta": not paid.any() and not close(full, unscored),
-            "nothing is paid": not paid.any(),
+            "the score is missing": not paid.any(),
             # The last of them: who mends this alone must not find another one behind it.
             "an empty text gets a score": bool(paid[2].any()),
         },
@@ -262,24 +262,24 @@ def token_rewards(answer: Answer) -> Findings:
         price,
         {
             "the two policies are exchanged": exchanged and close(kl, -inside.sum(1)),
-            "distance is paid for": exchanged,
-            "padding has a price": bool((price * ~mask).any()),
-            "the price is not multiplied by beta": -inside,
+            "distance is rewarded": exchanged,
+            "padding has a penalty": bool((price * ~mask).any()),
+            "the penalty is not multiplied by beta": -inside,
             "divided by beta": -2 * inside,
             "one of the two policies is not used": either(-0.5 * old * mask, 0.5 * (old - ratio) * mask),
             "a square, not the log-ratio": either(-0.25 * inside**2, -0.5 * inside**2),
             "k3, not the log-ratio": -0.5 * k3,
-            "the size of the log-ratio, without its sign": -0.5 * np.abs(inside),
-            "log-ratios below zero are cut off": -0.5 * np.maximum(inside, 0),
+            "the absolute log-ratio": -0.5 * np.abs(inside),
+            "negative log-ratios are dropped": -0.5 * np.maximum(inside, 0),
             "a ratio of probabilities, not its logarithm": either(
                 -0.5 * np.exp(ratio) * mask, -0.5 * (np.exp(ratio) - 1) * mask
             ),
-            "weighed by the probability once more": -0.5 * np.exp(old) * inside,
-            "the price of the whole text is at its last token": -0.5
+            "weighted by the probability once more": -0.5 * np.exp(old) * inside,
+            "the penalty of the whole text is at its last token": -0.5
             * np.array([0.75 * at[3], at[1], 0 * at[0]]),
             "every token pays for the whole text": -0.5 * inside.sum(1, keepdims=True) * mask,
             "every token pays the mean": -0.5 * np.array([[0.1875] * 4, [0.5, 0.5, 0, 0], [0] * 4]),
-            "no price is taken": 0,
+            "the penalty is missing": 0,
         },
         first=price[0],
         padding=price[1, 2:],
@@ -289,7 +289,7 @@ def token_rewards(answer: Answer) -> Findings:
     yield from recognise(
         kl,
         {
-            "the log-ratio of a text is turned round": -sums,
+            "the log-ratio of a text has the wrong sign": -sums,
             "a mean over tokens, not a sum": either(
                 inside.mean(1), [0.1875, 0.5, 0], close(np.nan_to_num(kl), [0.1875, 0.5, 0])
             ),
@@ -297,9 +297,7 @@ def token_rewards(answer: Answer) -> Findings:
             "the log-ratios of padding are in the sum": ratio.sum(1),
             "k3, not the log-ratio of the text": either(k3.sum(1), np.exp(-sums) - 1 + sums),
             "only the last token's log-ratio": [1, 2, 0],
-            "a log-ratio below zero is turned or cut off": either(
-                np.maximum(inside, 0).sum(1), np.abs(inside).sum(1)
-            ),
+            "negative log-ratios are changed": either(np.maximum(inside, 0).sum(1), np.abs(inside).sum(1)),
             "the score is in the log-ratio": not close(kl, scored),
         },
     )
@@ -308,16 +306,16 @@ def token_rewards(answer: Answer) -> Findings:
     yield from recognise(
         both,
         {
-            "the score replaces the price of the last token": np.where(
+            "the score replaces the penalty of the last token": np.where(
                 last > 0, [[10.0], [20.0], [60.0]], -0.5 * inside
             ),
         },
         first=both[0],
     )
     yield Property(
-        "a text's rewards add up to its score less the price of its log-ratio",
+        "a text's rewards add up to its score minus β times its log-ratio",
         close(both.sum(1), [10 - 0.375, 20 - 0.5, 0]),
-        f"log-ratios of 0.75, 1 and 0, β = 0.5, scores 10, 20 and 60: they add up to {numbers(both.sum(1))}",
+        f"log-ratios of 0.75, 1 and 0, β = 0.5, scores of 10, 20 and 60: the sums are {numbers(both.sum(1))}",
     )
     for hole in (np.nan, -np.inf):
         rewards, sums = ask([10.0, 20.0, 60.0], 0.5, hole)

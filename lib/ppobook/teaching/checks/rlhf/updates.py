@@ -50,7 +50,7 @@ def text_gae(answer: Answer) -> Findings:
     yield from recognise(
         once,
         {
-            "the advantages are normalised already": bool(once.any()) and close(once, twice),
+            "the advantages are already normalized": bool(once.any()) and close(once, twice),
             "the mean is subtracted": bool(once.any()) and close(once.sum(), 0, 1e-3),
         },
     )
@@ -65,8 +65,8 @@ def text_gae(answer: Answer) -> Findings:
         reward[:, 0],
         {
             "texts are mixed": bool((ask(alone, none)[0] * MASK)[1:].any()),
-            "the recursion runs forwards": bool(reward[0, 0, 1:].any()),
-            "the sign is turned round": close(own, -1) and close(value[0, 0, 0], 1),
+            "the recursion runs forward": bool(reward[0, 0, 1:].any()),
+            "the sign is reversed": close(own, -1) and close(value[0, 0, 0], 1),
             "V(s_t) and V(s_t+1) are exchanged": close(own, 1) and value[0, 0, 0] > 0.1,
             "the value of the state is not subtracted": close(own, 1) and close(value[0, 0, 0], 0),
             "the values are read one step off": close(own, 1) and not close(value[0, 0, 0], -1),
@@ -92,15 +92,15 @@ def text_gae(answer: Answer) -> Findings:
         value[:, 0],
         {
             "no TD error looks ahead": close(value[1, 0, 0], -0.5),
-            "lam stands in delta": close(value[1, 0, 0], 0),
+            "lam is in delta": close(value[1, 0, 0], 0),
             "a text that ended is given a future": bool(beyond[5, 0, 4] > 0.1 or beyond[3, 1, 2] > 0.1),
-            "the value before the last token, not that after it": close(cut, [0, 0])
+            "the value before the last token, not after it": close(cut, [0, 0])
             and close([value[4, 2, 4], value[1, 3, 1]], [0, 0]),
-            "a truncation is taken for an end": close(cut, [0, 0]),
-            "the last column's value, not that after the last token": bool(cut[0] and beyond[5, 3, 1])
+            "a truncation counts as an end": close(cut, [0, 0]),
+            "the last column's value, not the value after the last token": bool(cut[0] and beyond[5, 3, 1])
             and not cut[1],
-            "a text of full length is taken for ended": close(cut, [0, 1]),
-            "a short text is taken for ended": close(cut, [1, 0]),
+            "a text of full length counts as ended": close(cut, [0, 1]),
+            "a short text counts as ended": close(cut, [1, 0]),
             "a discount is used": bool(0.9 < cut[0] < 0.9999),
             "padding is carried back into the text": close(cut, [1, 0.5]),
             "the value after the end is scaled": not close(cut, [1, 1]),
@@ -139,9 +139,9 @@ def text_gae(answer: Answer) -> Findings:
             "the targets are the advantages again": 0,
             "the values are added one step off": close((targets - advantages) * MASK, ramp[:, 1:] * MASK),
             "the values are the targets": close(targets, here),
-            "the targets do not know lam": close(targets, left) or close(targets, onward),
+            "the targets ignore lam": close(targets, left) or close(targets, onward),
             "padding has targets": bool((targets * ~MASK).any()),
-            "the values are taken off again": close(targets - advantages, -here),
+            "the values are subtracted again": close(targets - advantages, -here),
         },
         padding=targets[3, 2:],
         first=targets[0],
@@ -156,7 +156,7 @@ def text_gae(answer: Answer) -> Findings:
         if not off and not close(aims, some + size * here, 1e-3):
             off, shown = True, aims[0]
     yield Property(
-        "the targets are the advantages and the values, added up",
+        "the targets are the advantages plus the values",
         not off,
         f"in the first text they are {numbers(shown)}",
     )
@@ -220,7 +220,7 @@ def token_loss(answer: Answer) -> Findings:
         leaves = [leaf(x) for x in (logp, old, advantage)]
         loss = answer(*leaves, mask, eps)
         if not mask.any() and isinstance(loss, Tensor) and not loss.requires_grad:
-            raise Mistake("an empty mask has no way back")
+            raise Mistake("an empty mask cuts the gradient off")
         found = float(as_array(loss, (), "the loss", finite=finite))
         if not np.isfinite(found):
             return found, [np.zeros(logp.shape)] * 3
@@ -246,19 +246,19 @@ def token_loss(answer: Answer) -> Findings:
             "padding is in the sum": -clipped(ratio).sum() / 4,
             "each text counts the same": -(2.9 / 3 - 1.6) / 2,
             "a sum, not a mean": either(-right.sum(), -right.sum() / 2),
-            "the sign is turned round": right.sum() / 4,
-            "the mask is turned round": -3,
+            "the sign is reversed": right.sum() / 4,
+            "the mask is inverted": -3,
             "the larger of the two, not the smaller": -clipped(ratio, pick=np.maximum)[mask].mean(),
             "nothing is clipped": -(ratio * advantage)[mask].mean(),
-            "only the clipped one": -(np.clip(ratio, 0.8, 1.2) * advantage)[mask].mean(),
-            "the clip has one side only": either(
+            "only the clipped term": -(np.clip(ratio, 0.8, 1.2) * advantage)[mask].mean(),
+            "the clip has only one side": either(
                 *(-np.minimum(ratio * advantage, r * advantage)[mask].mean() for r in one_sided)
             ),
             "the ratio is upside down": -clipped(1 / ratio)[mask].mean(),
             "one ratio for the whole text": either(
                 -clipped(whole)[mask].mean(), -clipped(whole ** (1 / np.array([[3], [1]])))[mask].mean()
             ),
-            "the advantages are normalised once more": either(*(-x for x in both)),
+            "the advantages are normalized once more": either(*(-x for x in both)),
             "the quotient of the logarithms": either(
                 -clipped(logp / old)[mask].mean(), -clipped(old / logp)[mask].mean()
             ),
