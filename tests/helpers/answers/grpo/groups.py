@@ -119,7 +119,7 @@ def silenced(rewards, group_size):
 RIGHT["group-advantages"] = [by_loop, in_numpy, repeated, split, standard()]
 WRONG["group-advantages"] = {
     "the sign is turned round": standard(factor=-1.0),
-    "every second one, not its neighbours": [
+    "every second completion, not the neighbors": [
         across,
         lambda r, n: across(r, n, ddof=0),
     ],
@@ -144,17 +144,17 @@ WRONG["group-advantages"] = {
         both_tiled,
     ],
     "not divided by the standard deviation": standard(std=lambda g: torch.ones(()), eps=0.0),
-    "the mean is not taken off": standard(mean=lambda g: 0.0),
+    "the mean is not subtracted": standard(mean=lambda g: 0.0),
     "divided by the variance": standard(std=lambda g: g.var(1, keepdim=True)),
     "the standard deviation divides by G": standard(ddof=0),
     "compared with the others only": [
         lambda r, n: n / (n - 1) * standard()(r, n),
         lambda r, n: n / (n - 1) * standard(std=lambda g: torch.ones(()), eps=0.0)(r, n),
     ],
-    "what comes back is still on the graph": lambda r, n: (
+    "the result still has a graph": lambda r, n: (
         (r.view(-1, n) - r.view(-1, n).mean(1, keepdim=True)) / (r.view(-1, n).std(1, keepdim=True) + 1e-4)
     ).view(-1),
-    "nothing is divided by nothing": standard(eps=0.0, exact=None),
+    "0 is divided by 0": standard(eps=0.0, exact=None),
     "one dead group silences the others": silenced,
     "rounding errors are divided by eps": [
         standard(exact=None),
@@ -290,7 +290,7 @@ WRONG["group-mean"] = {
         enumerated(weight=lambda p: 1.0, renormalise=True),
         enumerated(weight=lambda p: 1.0),
     ],
-    "the gradient is not by the logits": [
+    "the gradient is not with respect to the logits": [
         enumerated(score=lambda p: np.eye(len(p))),
         enumerated(score=lambda p: np.diag(1 / p)),
     ],
@@ -302,13 +302,13 @@ WRONG["group-mean"] = {
         enumerated(groups=lambda k, n: combinations_with_replacement(range(k), n)),
         enumerated(groups=lambda k, n: combinations_with_replacement(range(k), n), renormalise=True),
     ],
-    "the factor stands there whatever the baseline": with_the_factor,
-    "the baseline is not taken off": enumerated(base=lambda b, r: 0.0),
+    "the factor does not depend on the baseline": with_the_factor,
+    "the baseline is not subtracted": enumerated(base=lambda b, r: 0.0),
     "one baseline for the whole group": [
         enumerated(base=lambda b, r: b(r)[0]),
         enumerated(base=lambda b, r: b(r).mean()),
     ],
-    "one of each group stands for all": [one_of_each(0), one_of_each(-1)],
+    "one sample of each group stands for all": [one_of_each(0), one_of_each(-1)],
     "one order stands for all of them": by_members,
     "groups are drawn, not listed": sampled,
 }
@@ -394,14 +394,14 @@ RIGHT["prompt-weight"] = [
 ]
 WRONG["prompt-weight"] = {
     "not divided by the standard deviation": [lambda p, n: (n - 1) / n, weighed(std=lambda c, n: 1.0)],
-    "the standard deviation of an endless group": [
+    "the standard deviation of an infinite group": [
         lambda p, n: 1 / (p * (1 - p)) ** 0.5,
         lambda p, n: (n - 1) / n / (p * (1 - p)) ** 0.5,
     ],
     "the standard deviation divides by G": weighed(std=lambda c, n: (c * (n - c)) ** 0.5 / n),
     "divided by the variance": weighed(std=lambda c, n: c * (n - c) / (n * (n - 1))),
     "not compared with the gradient of p": weighed(whole=lambda w, p, n: w),
-    "the share of live groups, and no more": lambda p, n: 1 - p**n - (1 - p) ** n,
+    "only the share of live groups": lambda p, n: 1 - p**n - (1 - p) ** n,
     "dead groups are left out of the mean": weighed(
         whole=lambda w, p, n: w / (p * (1 - p)) / (1 - p**n - (1 - p) ** n)
     ),
@@ -412,8 +412,8 @@ WRONG["prompt-weight"] = {
         weighed(counts=lambda n: range(1, n - 1)),
         weighed(counts=lambda n: range(2, n)),
     ],
-    "every group is looked at": by_pushes,
-    "large numbers are too large": [choices_of_64_bits, choices_in_single_precision],
+    "every group is enumerated": by_pushes,
+    "large numbers overflow": [choices_of_64_bits, choices_in_single_precision],
 }
 UNNAMED["prompt-weight"] = [
     weighed(whole=lambda w, p, n: w / p),
@@ -517,15 +517,15 @@ WRONG["hunt-groups"] = {
     "another group's standard deviation": batch(std=tile),
     "another group's mean": [batch(mean=tile), batch(mean=tile, std=tile)],
     "not divided by the standard deviation": batch(divide=False),
-    "a prompt does not come G times": lambda p, n, draw, reward: batch()(
+    "a prompt does not occur G times": lambda p, n, draw, reward: batch()(
         p[:1].expand(len(p)), n, draw, reward
     ),
-    "an answer stands beside another prompt": half_in_order,
+    "an answer belongs to another prompt": half_in_order,
     "the standard deviation divides by G": biased_batch,
-    "an answer comes twice": lambda p, n, draw, reward: batch()(
+    "an answer occurs twice": lambda p, n, draw, reward: batch()(
         p, n, lambda rows: draw(p).repeat_interleave(n), reward
     ),
-    "other answers come back than were rewarded": drawn_twice,
+    "the answers are not the ones that were rewarded": drawn_twice,
     "one standard deviation for the whole batch": [
         lambda p, n, draw, reward: (
             *(found := batch(divide=False)(p, n, draw, reward))[:2],

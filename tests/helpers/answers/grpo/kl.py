@@ -134,7 +134,7 @@ WRONG["kl-gradients"] = {
         by_hand(in_loss=lambda value, slope: value + slope),
     ],
     "the sign is turned round": by_hand(sign=-1.0),
-    "the gradient is not by the logits": by_hand(score=lambda p: np.eye(len(p))),
+    "the gradient is not with respect to the logits": by_hand(score=lambda p: np.eye(len(p))),
     "the two policies are exchanged": exchanged,
     "the score times the number, in the loss too": by_hand(in_loss=lambda value, slope: value),
     "k3 has its ratio upside down": upside_down,
@@ -142,11 +142,11 @@ WRONG["kl-gradients"] = {
     "the reference's logits are taken for log-probabilities": raw_reference,
     "k2 is taken for the KL in the reward too": forgets_k2,
     "place is not read": by_hand(in_reward=lambda value, slope: slope),
-    "the number's own slope counts too": [
+    "the estimate is differentiated in the reward, too": [
         by_hand(in_reward=lambda value, slope: value + slope),
         graph_kept,
     ],
-    "as a price it is subtracted": by_hand(in_reward=lambda value, slope: -value),
+    "the penalty is subtracted": by_hand(in_reward=lambda value, slope: -value),
     "in the reward the outcomes are not weighted": lambda x, y, k, place: by_hand(
         weights=(lambda p, q: p) if place == "loss" else (lambda p, q: 1.0)
     )(x, y, k, place),

@@ -141,7 +141,7 @@ POLICY: dict[str, Any] = {
     "the mean is over the padded length": loss(reduce=padded_mean),
     "the length is not divided by": loss(reduce=sums),
     "the completions are added up": [loss(reduce=sum_of_means), loss(reduce=whole_sum)],
-    "the advantages are centred inside the loss": [
+    "the advantages are centered inside the loss": [
         loss(spread=lambda a: (a - a.mean())[:, None]),
         loss(spread=lambda a: ((a - a.mean()) / (a.std(correction=0) + 1e-4))[:, None]),
     ],
@@ -239,7 +239,7 @@ KL: dict[str, Any] = {
         with_kl(lambda new, old, ref: k3(old - new)),
         with_kl(lambda new, old, ref: k3(new - old)),
     ],
-    "the KL is exchanged": with_kl(lambda new, old, ref: k3(new - ref)),
+    "the ratio in the KL is reversed": with_kl(lambda new, old, ref: k3(new - ref)),
     "k1, which has no gradient on average": with_kl(lambda new, old, ref: new - ref),
     "k2, half the square": [
         with_kl(lambda new, old, ref: (new - ref) ** 2 / 2),
@@ -366,7 +366,7 @@ WRONG["hunt-three"] = {
         suspicious(0, exchanged=False),
         as_it_is(0, exchanged=False, holes=True),
     ],
-    "the KL is exchanged": [
+    "the ratio in the KL is reversed": [
         suspicious(0, padded=False),
         as_it_is(0, padded=False),
         as_it_is(0, padded=False, holes=True),

@@ -81,20 +81,20 @@ RIGHT["pass-at-k"] = [as_product, by_draws, by_logs, lambda n, c, k: 1 - comb(n 
 WRONG["pass-at-k"] = {
     "the share of right samples, to the power of k": lambda n, c, k: 1 - (1 - c / n) ** k,
     "all k must be right": [lambda n, c, k: comb(c, k) / comb(n, k), lambda n, c, k: (c / n) ** k],
-    "the chance that none is right": [
+    "the probability that none is right": [
         lambda n, c, k: comb(n - c, k) / comb(n, k),
         lambda n, c, k: (1 - c / n) ** k,
     ],
     "k is not used": lambda n, c, k: c / n,
-    "chances are added": [lambda n, c, k: min(1.0, k * c / n), lambda n, c, k: k * c / n],
-    "is any right, whatever k": lambda n, c, k: c > 0,
+    "probabilities are added": [lambda n, c, k: min(1.0, k * c / n), lambda n, c, k: k * c / n],
+    "any right sample counts, whatever k is": lambda n, c, k: c > 0,
     "blocks of k are cut off": lambda n, c, k: min(1, c / (n // k)),
     "exactly one is right": lambda n, c, k: c * comb(n - c, k - 1) / comb(n, k),
-    "fewer than k wrong ones, and still no 1": lambda n, c, k: as_product(n, c, k) if n - c >= k else 0.0,
-    "large numbers are too large": [floating_factorial, falling],
+    "fewer than k are wrong, but the result is not 1": lambda n, c, k: as_product(n, c, k) if n - c >= k else 0.0,
+    "large numbers overflow": [floating_factorial, falling],
     "a factor of the product is one off": [shifted(0, 0), shifted(2, 1), shifted(0, 1)],
-    "as many wrong ones as k, and already 1": sure_too_soon,
-    "it is another number each time": by_dice,
+    "exactly k are wrong, but the result is 1": sure_too_soon,
+    "the result is random": by_dice,
 }
 UNNAMED["pass-at-k"] = [
     lambda n, c, k: as_product(n, c, k) if n < 15 else min(1.0, c * k / n),
@@ -164,28 +164,28 @@ def empty_is_nought(words, right):
 
 RIGHT["hunt-rule"] = [rule(), by_pattern, by_partition, from_the_back]
 WRONG["hunt-rule"] = {
-    "a right answer is not paid": [
+    "a right answer is not rewarded": [
         lambda p, c, ended: 0.0,
         rule(behind=lambda words, right: words == [right] and len(right) == 1),
     ],
-    "a right answer is not paid where work stands before it": rule(alone=True),
+    "a right answer after some working is not rewarded": rule(alone=True),
     "numbers of several digits are not read": [
         lambda p, c, ended: float(
             ended and c.split()[-2:] == ["answer", str(int(p[0]) + int(p[-1]))],
         ),
         lambda p, c, ended: rule()(" + ".join(x[-1] for x in p.split(" + ")), c, ended),
     ],
-    "another number than 1 is paid": lambda p, c, ended: 2 * rule()(p, c, ended),
-    "a list of all numbers is paid": [
+    "the reward is another number than 1": lambda p, c, ended: 2 * rule()(p, c, ended),
+    "a list of all numbers is rewarded": [
         lambda p, c, ended: float(str(sum(int(x) for x in p.split("+"))) in c),
         lambda p, c, ended: float(str(sum(int(x) for x in p.split("+"))) in c.split()),
         rule(behind=lambda words, right: right in words),
     ],
-    "a number inside another one is paid": [
+    "a number inside another one is rewarded": [
         rule(behind=lambda words, right: len(words) == 1 and right in words[0]),
         rule(behind=lambda words, right: len(words) == 1 and words[0].startswith(right)),
     ],
-    "a number without the word answer is paid": [
+    "a number without the word answer is rewarded": [
         rule(word=False),
         lambda p, c, ended: rule()(p, c.lower(), ended),
         lambda p, c, ended: rule()(p, c.replace(":", ""), ended),
@@ -193,13 +193,13 @@ WRONG["hunt-rule"] = {
     ],
     "what follows the number is not read": rule(behind=lambda words, right: words[:1] == [right]),
     "the first answer counts, not the last": rule(last=False),
-    "a text without an end is paid": rule(end=False),
-    "a wrong sum is paid": [
+    "a completion without an end is rewarded": rule(end=False),
+    "a wrong sum is rewarded": [
         rule(behind=lambda words, right: len(words) == 1 and words[0].isdigit()),
         rule(behind=lambda words, right: len(words) == 1 and words[0] in (right, "12")),
     ],
-    "something is paid for the form": rule(form=0.1),
-    "an empty text is paid": rule(behind=empty_is_nought),
+    "the form alone is rewarded": rule(form=0.1),
+    "an empty completion is rewarded": rule(behind=empty_is_nought),
 }
 UNNAMED["hunt-rule"] = [rule(behind=lenient)]
 

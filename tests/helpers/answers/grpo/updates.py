@@ -135,7 +135,7 @@ RIGHT["grpo-update"] = [update(), with_the_library, first_call_kept]
 WRONG["grpo-update"] = {
     "the weights are left as they were": update(step=False),
     "old_logp is not detached": update(graph=True, whole=graph_on_both),
-    "not one loss a step": [
+    "not one loss per step": [
         update(report=lambda losses, epochs: losses[-1:] if epochs > 1 else losses),
         update(report=lambda losses, epochs: [0.0, *losses]),
     ],
@@ -152,7 +152,7 @@ WRONG["grpo-update"] = {
         update(advantages=whole_batch),
         update(advantages=lambda r, n: r - r.mean()),
     ],
-    "every second one, not its neighbours": update(advantages=across),
+    "every second completion, not the neighbors": update(advantages=across),
     "not divided by the standard deviation": update(advantages=centred),
     "the gradients are not zeroed between the steps": update(zero=False),
     "each step takes every ratio for 1": update(refresh=True),
@@ -164,7 +164,7 @@ WRONG["grpo-update"] = {
     "the reference stands in for the old policy": update(old_is_ref=True),
     "there is no KL in the loss": update(whole=PRICES["there is no KL in the loss"]),
     "the KL is subtracted": update(whole=PRICES["the KL is subtracted"]),
-    "the KL is exchanged": update(whole=PRICES["the KL is exchanged"]),
+    "the ratio in the KL is reversed": update(whole=PRICES["the ratio in the KL is reversed"]),
     "k1, which has no gradient on average": update(whole=PRICES["k1, which has no gradient on average"]),
     "k2, half the square": update(whole=PRICES["k2, half the square"][0]),
     "the KL is in the reward": [kl_as_reward(lambda x, mask: x.sum(1)), kl_as_reward(of_a_token)],

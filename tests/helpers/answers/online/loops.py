@@ -30,7 +30,7 @@ WRONG["four-loops"] = {
     "a pair is counted as one text": but(texts=[1, 1, 1, 4]),
     "a group is counted as one text": but(texts=[1, 1, 2, 1]),
     "the texts of a whole batch are counted": but(texts=[16, 16, 32, 64]),
-    "the sampler is taken for the policy of now": but(age=[0, 0, 0, 0]),
+    "the sampler is taken for the current policy": but(age=[0, 0, 0, 0]),
     "an update's number, not an age": [but(age=[37, 37, 37, 29]), but(age=[0, 0, 0, 29])],
     "the reward model's age is taken for the texts'": but(age=[0, 7, 0, 8]),
     "a rule is given an age": [but(pairs_age=[37, 7, 37, 0]), but(pairs_age=[37, 7, 37, 8])],
@@ -150,7 +150,7 @@ WRONG["label-rounds"] = {
         rounds(starts=lambda u, e: [i * e for i in range(u // e)]),
         rounds(starts=lambda u, e: list(range(0, u, e))[:-1]),
     ],
-    "not one accuracy a round": lambda *given: rounds()(*given)[:2],
+    "not one accuracy per round": lambda *given: rounds()(*given)[:2],
     "the whole budget is spent in each round": rounds(split=lambda b, n: [b] * n),
     "all labels are asked for at once": [at_once, rounds(when=lambda s, i: 0)],
     "no round before update 0": [

@@ -90,7 +90,7 @@ WRONG["stale-gradient"] = {
     "the ratio is upside down": average(ratio=lambda mu, pi: mu / pi),
     "the texts are drawn from the policy": average(by=lambda mu, pi: pi),
     "the score is the sampler's": average(score=lambda mu, pi: mu),
-    "the baseline is not taken off": average(base=lambda mu, pi, r, b: 0.0),
+    "the baseline is not subtracted": average(base=lambda mu, pi, r, b: 0.0),
     "the sampler's mean is the baseline, whatever is given": [
         average(base=lambda mu, pi, r, b: mu @ r),
         average(base=lambda mu, pi, r, b: pi @ r),
@@ -199,7 +199,7 @@ WRONG["two-ratio-loss"] = {
         weight=lambda n, b, s, bound, eps, m: (b - s).exp().clamp(1 - eps, 1 + eps)
     ),
     "the weight is upside down": loss(weight=lambda n, b, s, bound, eps, m: (s - b).exp().clamp(max=bound)),
-    "the weight is that of now": [
+    "the weight uses the policy during the update": [
         loss(weight=lambda n, b, s, bound, eps, m: (n - s).exp().detach().clamp(max=bound)),
         loss(
             weight=lambda n, b, s, bound, eps, m: (n - s).exp().clamp(max=bound),
@@ -321,7 +321,7 @@ WRONG["samples-left"] = {
         tokens=lambda x, m: x.masked_fill(~m, -math.inf).flatten()
     ),
     "the ratio is upside down": lambda p, q, m: left()(q, p, m),
-    "its inverse": left(of_tokens=lambda w: 1 / share(w), of_texts=lambda w: 1 / share(w)),
+    "the inverse of the share": left(of_tokens=lambda w: 1 / share(w), of_texts=lambda w: 1 / share(w)),
     "each text's share, averaged": one_by_one,
     "log-ratios are taken for ratios": left(weigh=lambda x: x),
     "the square is missing": left(weigh=raw, of_tokens=lambda w: w.sum() / (w**2).sum()),

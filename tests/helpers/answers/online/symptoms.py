@@ -31,21 +31,21 @@ RIGHT["loop-clinic"] = [
     lambda: {case.lower(): f" {name.title()} " for case, name in CURED.items()},
 ]
 WRONG["loop-clinic"] = {
-    "stale texts under one ratio to the sampler: the clip holds the policy back": [
+    "a stale sampler and one ratio to it: the clip holds the policy back": [
         but(B="stale-held"),
         but(A="stale-held"),
     ],
-    "stale texts without a correction: nothing shows their age": [but(E="stale-loose"), but(F="stale-loose")],
-    "the reward model is maximised beyond what it knows, and distance costs nothing": [
+    "a stale sampler without a correction: nothing shows the age": [but(E="stale-loose"), but(F="stale-loose")],
+    "over-optimization: the reward model is maximized far from its data, without a KL penalty": [
         but(B="over-optimised"),
         but(C="over-optimised"),
     ],
-    "the reward model pays for length": but(F="length-paid"),
-    "the price on the KL leaves the policy no room": but(E="price-high"),
-    "the reward model was renewed during the run": but(B="model-renewed"),
-    "the policy has collapsed: all texts of a prompt are the same": but(D="collapse"),
-    "each further token costs": but(D="token-tax"),
-    "the sampler does not know the id that ends a text": but(C="no-end"),
+    "the reward model rewards length": but(F="length-paid"),
+    "the KL penalty is so large that the policy cannot move": but(E="price-high"),
+    "the reward model was replaced during the run": but(B="model-renewed"),
+    "the policy has collapsed: all completions of a prompt are the same": but(D="collapse"),
+    "every additional token is penalized": but(D="token-tax"),
+    "the sampler does not know the id of the end of sequence": but(C="no-end"),
 }
 SO_FAR = {"5 of 6": but(F=None), "1 of 6": lambda: {"A": "price-high"}}
 
@@ -133,35 +133,35 @@ def overwritten(scores, logp, ref_logp, mask, kl_coef):
 RIGHT["hunt-shorter"] = [rewards(), by_cells, by_scatter, in_numpy, in_double]
 WRONG["hunt-shorter"] = {
     "both bugs are still there": suspicious,
-    "the price is the reference's surprise": [
+    "the penalty contains only the reference": [
         rewards(price=lambda p, q, m: -q),
         rewards(price=lambda p, q, m: q),
     ],
-    "the price forgets the reference": [
+    "the penalty does not contain the reference": [
         rewards(price=lambda p, q, m: p),
         rewards(price=lambda p, q, m: -p),
     ],
     "the score is divided by the length": rewards(score=lambda s, n: s / n),
-    "distance is paid for": rewards(sign=1.0),
-    "no distance is paid for": rewards(price=lambda p, q, m: 0 * p),
-    "a price on either side": rewards(price=lambda p, q, m: (p - q).abs()),
-    "nearness costs nothing, distance does": rewards(price=lambda p, q, m: (p - q).clamp(min=0)),
+    "distance is rewarded": rewards(sign=1.0),
+    "there is no KL penalty": rewards(price=lambda p, q, m: 0 * p),
+    "the penalty is an absolute value": rewards(price=lambda p, q, m: (p - q).abs()),
+    "only positive log-ratios are penalized": rewards(price=lambda p, q, m: (p - q).clamp(min=0)),
     "k3 in the reward": rewards(price=lambda p, q, m: (q - p).exp() - 1 - (q - p)),
-    "the score replaces the price of the last token": overwritten,
+    "the score replaces the penalty of the last token": overwritten,
     "a square in the reward": [
         rewards(price=lambda p, q, m: (p - q) ** 2 / 2),
         rewards(price=lambda p, q, m: (p - q) ** 2),
     ],
-    "the price is a mean over the text": [
+    "the penalty is a mean over the completion": [
         rewards(price=lambda p, q, m: (p - q) / m.sum(1, keepdim=True)),
         rewards(price=lambda p, q, m: total(p - q, m) / m.sum(1, keepdim=True) * at_last(m)),
         rewards(price=lambda p, q, m: total(p - q, m) / m.sum(1, keepdim=True) * m),
     ],
-    "the whole price is at the end": rewards(price=lambda p, q, m: total(p - q, m) * at_last(m)),
+    "the whole penalty is at the end": rewards(price=lambda p, q, m: total(p - q, m) * at_last(m)),
     "the score is in the last column": rewards(where=lambda m: torch.full((len(m),), m.shape[1] - 1)),
     "every token gets the score": rewards(spread=True),
     "the score is spread over the tokens": rewards(spread=True, score=lambda s, n: s / n),
-    "the scores are centred": [
+    "the scores are centered": [
         rewards(score=lambda s, n: s - s.mean()),
         rewards(score=lambda s, n: (s - s.mean()) / s.std()),
         rewards(score=lambda s, n: (s - s.mean()) / s.std(correction=0)),

@@ -66,9 +66,9 @@ def final_compare(answer: Answer) -> Findings:
     )
     even = ask(runs[0], runs[0])
     yield Property(
-        "a method beside itself is ahead by 0, without a doubt",
+        "a method compared with itself is ahead by exactly 0",
         close(even, [0, 0]),
-        f"the mean {numbers(even[0])}, half of the interval {numbers(even[1])}",
+        f"the mean is {numbers(even[0])}, and half of the interval {numbers(even[1])}",
     )
 
     def asked(costs: Any, ys: Any, their_costs: Any, theirs: Any, at: float, quantile: float) -> np.ndarray:

@@ -40,7 +40,7 @@ def final_debug(answer: Answer) -> Findings:
         late: bool = False,
         decay: float = gamma * lam,
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Advantages before they are normalised, and targets, with some of the bugs."""
+        """Advantages before they are normalized, and targets, with some of the bugs."""
         found, later = np.zeros(STEPS), 0.0
         ends = np.append(over[1:], False) if late else over
         for t in reversed(range(STEPS)):
@@ -73,11 +73,11 @@ def final_debug(answer: Answer) -> Findings:
             "two bugs are still there": len(many) == 2,
             "the sum runs on across an end": many == {"runs_on"},
             "the rollout's last step has no future": many == {"dead"},
-            "the targets are made of normalised advantages": many == {"scaled"},
+            "the targets are made of normalized advantages": many == {"scaled"},
             "a finished episode is given a future": shows(future=True),
             "the flags are read one step late": shows(late=True),
-            "the advantages are not normalised": close(got, raw, 1e-3) and got.std() > 0.1,
-            "the targets are normalised too": close(targets, norm(right), 1e-3),
+            "the advantages are not normalized": close(got, raw, 1e-3) and got.std() > 0.1,
+            "the targets are normalized, too": close(targets, norm(right), 1e-3),
             "the targets lack the values": close(targets, raw, 1e-3) or close(targets, norm(raw), 1e-3),
             "the sum does not look further than a step": close(targets, written(decay=0.0)[1], 1e-3),
         },
@@ -89,7 +89,7 @@ def final_debug(answer: Answer) -> Findings:
     )
     longer = ask(rewards[3:], values[3:], last, over[3:])[1]
     yield Property(
-        "what follows an end says nothing about what came before",
+        "targets after the end of an episode do not depend on what came before it",
         close(targets[3:], longer, 1e-3),
         f"the targets of the last three steps are {numbers(targets[3:])}, and {numbers(longer)} on their own",
     )

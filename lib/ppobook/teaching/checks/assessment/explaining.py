@@ -19,7 +19,7 @@ def final_by_hand(answer: Answer) -> Findings:
         raise Stop("returned", "wrong type", f"wanted the slopes and four numbers, got {words(given)}.")
     for name, entry in zip(ENTRIES, given, strict=True):
         if any(part is ... for part in (entry if isinstance(entry, list | tuple) else [entry])):
-            raise Stop("returned", "an entry is still empty", f"“{name}” still has an empty place.")
+            raise Stop("returned", "an entry is still empty", f"“{name}” still has an empty entry.")
     slopes = as_array(given[0], (6,), "“slopes”")
     clip, flat, plain, clipped = (
         float(as_array(entry, (), f"“{name}”")) for name, entry in zip(ENTRIES[1:], given[1:], strict=True)

@@ -82,9 +82,9 @@ def final_gradient(answer: Answer) -> Findings:
     )
     far = answer(np.array([[1000.0, 0.0]]), np.array([1]), np.array([-1000.0]), np.array([1.0]), 0.2, 0.1)
     yield Property(
-        "logits of a thousand do no harm",
+        "logits of a thousand work",
         bool(np.isfinite(as_array(far, (1, 2), "the gradient", finite=False)).all()),
-        "with the logits 1000 and 0 the gradient has nan or inf in it",
+        "with the logits 1000 and 0 the gradient contains nan or inf",
     )
 
     def draw(rng: np.random.Generator) -> dict[str, Any]:

@@ -65,7 +65,7 @@ def final_tune(answer: Answer) -> Findings:
     calm = [0.01, 0.02, 0.03, 0.04, 0.05, 0.06]
     peaks = ask([10, 20, 40, 80, 70, 90], calm, 1)
     if peaks[1] is None:
-        raise Stop("returned", "nothing came back", "one number must come back. Is there a `return`?")
+        raise Stop("returned", "nothing came back", "return one number. Is there a `return`?")
     wild = ask([10, 20, 40, 95, 60, 50], [0.01, 0.02, 0.3, 3.0, 0.2, 0.2], 1)
     high = ask([10, 50, 80, 60, 40, 30], calm, 3)
     ill = ask([10, 30, 50, 40, 90, 95], [0.01, 0.02, 0.2, 0.3, 2.0, 4.0], 5)
@@ -92,9 +92,9 @@ def final_tune(answer: Answer) -> Findings:
     )
     nothing = ask([1, 2, 3], [2.0, 3.0, 4.0], 2)
     yield Property(
-        "where every rate has a KL above 1, None comes back",
+        "if every rate has a KL above 1, it returns None",
         nothing[1] is None,
-        "with a KL above 1 at every rate, a rate came back",
+        "with a KL above 1 at every rate, you return a rate",
     )
 
     def walked(rates: Any, start: int, scores: Any, kls: Any) -> np.ndarray:

@@ -19,7 +19,7 @@ from . import CHAPTER, probabilities
 
 def _plain(back: Any) -> Any:
     if isinstance(back, Tensor) and back.requires_grad:
-        raise Mistake("what comes back is still on the graph")
+        raise Mistake("the result still has a graph")
     return back
 
 
@@ -45,7 +45,7 @@ def group_advantages(answer: Answer) -> Findings:
         got,
         {
             "the sign is turned round": -right,
-            "every second one, not its neighbours": either(
+            "every second completion, not the neighbors": either(
                 *(standard(columns, 0, d) for d in (0, 1)), (columns - columns.mean(0)).ravel()
             ),
             "group_size is taken for the number of groups": either(
@@ -66,7 +66,7 @@ def group_advantages(answer: Answer) -> Findings:
                 (r - np.resize(rows.mean(1), 6)) / np.resize(std, 6),
             ),
             "not divided by the standard deviation": centred.ravel(),
-            "the mean is not taken off": either(*((rows / s).ravel() for s in (std, biased))),
+            "the mean is not subtracted": either(*((rows / s).ravel() for s in (std, biased))),
             "divided by the variance": either(*((centred / s**2).ravel() for s in (std, biased))),
             "the standard deviation divides by G": (centred / biased).ravel(),
             "compared with the others only": either(
@@ -86,7 +86,7 @@ def group_advantages(answer: Answer) -> Findings:
     yield from recognise(
         mixed,
         {
-            "nothing is divided by nothing": not np.isfinite(mixed).all(),
+            "0 is divided by 0": not np.isfinite(mixed).all(),
             "one dead group silences the others": not mixed.any(),
             "rounding errors are divided by eps": fits and np.abs(np.append(mixed[:3], large)).max() > 0,
             "a group that nearly agrees is taken for dead": fits and bool(silent),
@@ -165,7 +165,7 @@ def group_mean(answer: Answer) -> Findings:
 
     def ask(baseline: Callable[[np.ndarray], np.ndarray], size: int = 2) -> np.ndarray:
         back = answer(pi.copy(), r.copy(), size, baseline)
-        return as_array(back, (3,), "the average push", finite=False)
+        return as_array(back, (3,), "the mean gradient", finite=False)
 
     gradient = pi * (r - pi @ r)  # of the expected reward, by the logits
     # Of the pushes R(e − π) of each outcome: their sums with other weights than π.
@@ -192,15 +192,15 @@ def group_mean(answer: Answer) -> Findings:
             "the sign is turned round": -gradient,
             "a sum over the group, not a mean": either(2 * gradient, 4 * gradient),
             "the groups are not weighted": either(pushes.sum(0) / 3, pushes.sum(0), 3 * pushes.sum(0)),
-            "the gradient is not by the logits": either(pi * r, r, r / 3),
+            "the gradient is not with respect to the logits": either(pi * r, r, r / 3),
             "no outcome may come twice": either(apart, apart / (1 - pi @ pi)),
             "each order is counted once": either(apart / 2 + same, (apart / 2 + same) / (0.5 + pi @ pi / 2)),
-            "the factor stands there whatever the baseline": close(plain, gradient / 2),
-            "the baseline is not taken off": close(plain, gradient)
+            "the factor does not depend on the baseline": close(plain, gradient / 2),
+            "the baseline is not subtracted": close(plain, gradient)
             and close(own, gradient)
             and close(best, gradient),
             "one baseline for the whole group": close(others, gradient * 2 / 3) and close(plain, gradient),
-            "one of each group stands for all": fits
+            "one sample of each group stands for all": fits
             and (close(so_far, np.zeros(3)) or close(so_far, gradient / 2)),
             "one order stands for all of them": fits and close(so_far, sorted_pushes),
             # Nine groups: a right answer may ask more than once for each, not a hundred times.
@@ -216,12 +216,12 @@ def group_mean(answer: Answer) -> Findings:
     yield Property(
         "with the group's mean it is (G − 1)/G of the gradient",
         close(own, gradient / 2) and close(ask(mean_of_all, 4), gradient * 3 / 4),
-        f"at G = 2 it is {numbers(own)}, and the gradient {numbers(gradient)}",
+        f"at G = 2 you get {numbers(own)}, and the gradient is {numbers(gradient)}",
     )
     yield Property(
         "with the mean of the others it is the gradient",
         close(others, gradient),
-        f"at G = 3 it is {numbers(others)}, and the gradient {numbers(gradient)}",
+        f"at G = 3 you get {numbers(others)}, and the gradient is {numbers(gradient)}",
     )
 
     def draw(rng: np.random.Generator) -> dict[str, Any]:
@@ -254,7 +254,7 @@ def group_mean(answer: Answer) -> Findings:
     def by_name(probs: np.ndarray, rewards: np.ndarray, size: int, name: str) -> Any:
         return answer(probs, rewards, size, BASELINES[name])
 
-    yield agrees(by_name, slow, random_problems(draw, 15), what="the average push", arrays=True)
+    yield agrees(by_name, slow, random_problems(draw, 15), what="the mean gradient", arrays=True)
 
 
 # ---------------------------------------------------------------------------------------------------
@@ -292,7 +292,7 @@ def prompt_weight(answer: Answer) -> Findings:
         got,
         {
             "not divided by the standard deviation": each(lambda p, n: (n - 1) / n),
-            "the standard deviation of an endless group": either(
+            "the standard deviation of an infinite group": either(
                 each(lambda p, n: (p * (1 - p)) ** -0.5),
                 each(lambda p, n: (n - 1) / n * (p * (1 - p)) ** -0.5),
                 each(lambda p, n: ((n - 1) / n) ** 0.5 * (p * (1 - p)) ** -0.5),
@@ -304,7 +304,7 @@ def prompt_weight(answer: Answer) -> Findings:
                 lambda p, n: over_counts(p, n, lambda c, m: c * (m - c) / (m * (m - 1)))
             ),
             "not compared with the gradient of p": each(lambda p, n: p * (1 - p) * over_counts(p, n)),
-            "the share of live groups, and no more": either(
+            "only the share of live groups": either(
                 each(alive), each(lambda p, n: alive(p, n) * (n - 1) / n)
             ),
             "dead groups are left out of the mean": each(lambda p, n: over_counts(p, n) / alive(p, n)),
@@ -332,19 +332,19 @@ def prompt_weight(answer: Answer) -> Findings:
     # The best of several, since a slow moment at 9 would hide 2¹⁸ groups, and 2³⁴ do not fit in memory.
     small, seconds = min(seconds_for(9) for _ in range(5)), min(seconds_for(18) for _ in range(2))
     slow_down = right and seconds > max(0.02, 20 * small)
-    yield from recognise(got, {"every group is looked at": slow_down}, seconds=seconds)
+    yield from recognise(got, {"every group is enumerated": slow_down}, seconds=seconds)
     off = []
     for p, size in ((0.5, 21), (0.5, 34), (0.5, 64), (0.01, 64)):
         heavy = ask(p, size, finite=False)
         meant = over_counts(p, size)
         lost = right and not meant / 10 < heavy < 10 * meant
-        yield from recognise(np.array(heavy), {"large numbers are too large": lost}, size=size, p=p)
+        yield from recognise(np.array(heavy), {"large numbers overflow": lost}, size=size, p=p)
         if not close(heavy, meant, 1e-3):
             off.append(f"at G = {size} and p = {p} the weight is {heavy:.4g}")
-    yield Property("groups of up to 64 are no trouble", not off, "; ".join(off[:1]))
+    yield Property("groups of up to 64 work", not off, "; ".join(off[:1]))
     mirrored = [ask(p, 5) for p in (0.1, 0.9)]
     yield Property(
-        "an easy prompt weighs what a hard one does",
+        "an easy prompt weighs as much as a hard one",
         close(*mirrored),
         f"at G = 5 and p = 0.1 and 0.9 the weights are {numbers(mirrored)}",
     )
@@ -411,28 +411,28 @@ class _World:
         if not isinstance(back, tuple | list) or len(back) != 3:
             came = "nothing" if back is None else words(back)
             raise Stop(
-                "returned", "not three things", f"rows, answers and advantages must come back; got {came}."
+                "returned", "not three things", f"return rows, answers and advantages; got {came}."
             )
         n = len(self.prompts) * self.size
         if len(self.drawn) > 4 * n:  # among thousands some have equal rewards, and advantages of zero
             raise Stop(
                 "returned",
                 "far more answers than asked for",
-                f"the batch needs {n} answers, one for each row; {len(self.drawn)} were drawn.",
+                f"the batch needs {n} answers, one for each row, but {len(self.drawn)} were drawn.",
             )
         names = "the rows", "the answers", "the advantages"
         found = [as_array(_plain(x), (n,), name) for x, name in zip(back, names, strict=True)]
         rows, answers = (x.astype(int) for x in found[:2])
         counts = [int((rows == p).sum()) for p in self.prompts]
         if counts != [self.size] * len(counts):
-            raise Mistake("a prompt does not come G times", counts=counts, size=self.size)
+            raise Mistake("a prompt does not occur G times", counts=counts, size=self.size)
         fit = [0 <= a < len(self.drawn) and self.drawn[a] == p for p, a in zip(rows, answers, strict=True)]
         if not all(fit):
-            raise Mistake("an answer stands beside another prompt", wrong=n - sum(fit))
+            raise Mistake("an answer belongs to another prompt", wrong=n - sum(fit))
         if (different := len(set(answers.tolist()))) < n:
-            raise Mistake("an answer comes twice", different=different, n=n)
+            raise Mistake("an answer occurs twice", different=different, n=n)
         if strange := set(answers.tolist()) - self.rewarded:
-            raise Mistake("other answers come back than were rewarded", strange=len(strange), n=n)
+            raise Mistake("the answers are not the ones that were rewarded", strange=len(strange), n=n)
         rewards = np.array([self._of(p, a) for p, a in zip(rows, answers, strict=True)])
         return rows, rewards, found[2]
 
@@ -491,7 +491,7 @@ def hunt_groups(answer: Answer) -> Findings:
         if not close(got, wanted, 2e-3):
             sizes.append(f"with {len(p.prompts)} prompts and G = {p.group_size} they are {numbers(got)}")
     yield Property(
-        "each answer is compared with its own prompt's, on 20 random batches",
+        "each answer is compared with answers to its own prompt, on 20 random batches",
         not sizes,
         sizes[0] if sizes else "",
     )

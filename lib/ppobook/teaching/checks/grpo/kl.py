@@ -46,7 +46,7 @@ def kl_gradients(answer: Answer) -> Findings:
             "weighted by the reference": mean(ref),
             "the weights are differentiated too": mean(pi) + scores,
             "the sign is turned round": -mean(pi),
-            "the gradient is not by the logits": either(slopes * pi, slopes),
+            "the gradient is not with respect to the logits": either(slopes * pi, slopes),
             # With both policies exchanged the three losses are the same: in the reward k1 has another sign.
             "k3 has its ratio upside down": close(loss, upside) and close(reward[0], forward),
             "the two policies are exchanged": either(
@@ -65,10 +65,10 @@ def kl_gradients(answer: Answer) -> Findings:
     yield from recognise(
         reward,
         {
-            "the number's own slope counts too": either(mean(pi) + scores, mean(pi * policy) + scores),
+            "the estimate is differentiated in the reward, too": either(mean(pi) + scores, mean(pi * policy) + scores),
             "k2 is taken for the KL in the reward too": close(reward[1], forward)
             and close(reward[[0, 2]], scores[[0, 2]]),
-            "as a price it is subtracted": -scores,
+            "the penalty is subtracted": -scores,
             "in the reward the outcomes are not weighted": either(
                 *(np.array([values[k] for k in ESTIMATORS]) * w @ score for w in (1.0, 1 / 3))
             ),
@@ -91,14 +91,14 @@ def kl_gradients(answer: Answer) -> Findings:
         before=got["k3", "loss"],
     )
     yield Property(
-        "as a loss k1 leads nowhere, k2 down KL(π, π_ref), k3 down KL(π_ref, π)",
+        "in the loss k1 gives 0, k2 the gradient of KL(π, π_ref), and k3 that of KL(π_ref, π)",
         close(loss, [np.zeros(3), forward, back]),
-        f"with π = 0.5, 0.3, 0.2 and π_ref = 0.2, 0.2, 0.6 the three are {numbers(loss)}",
+        f"with π = 0.5, 0.3, 0.2 and π_ref = 0.2, 0.2, 0.6 the three gradients are {numbers(loss)}",
     )
     yield Property(
-        "in the reward k1 leads down KL(π, π_ref), and k3 down the difference of the two",
+        "in the reward k1 gives the gradient of KL(π, π_ref), and k3 that of the difference of the two",
         close(reward[[0, 2]], [forward, forward - back]),
-        f"with the same two policies they are {numbers(reward[[0, 2]])}",
+        f"with the same two policies the gradients are {numbers(reward[[0, 2]])}",
     )
 
     def draw(rng: np.random.Generator) -> dict[str, Any]:

@@ -101,7 +101,7 @@ def _policy_findings(call: Loss, holes: bool = True) -> Findings:
     yield from recognise(
         got,
         {
-            "the advantages are centred inside the loss": unmoved
+            "the advantages are centered inside the loss": unmoved
             and bool(close(got, np.zeros(10)) or not np.isfinite(got).all() or np.abs(got).max() > 100),
             "a reward, not a loss": -np.minimum(RATIOS * SIGNS, box * SIGNS),
             "ratio by division": either(
@@ -124,7 +124,7 @@ def _policy_findings(call: Loss, holes: bool = True) -> Findings:
     if holes:
         yield from _with_holes(lambda new, old, mask: call(new, old, leaf([6.0, -2.0]), mask, 0.2))
     yield Property(
-        "a good token counts in full until 1 + ε, a bad one at least 1 − ε",
+        "a good token counts in full up to 1 + ε, a bad one at least as 1 − ε",
         close(got, np.minimum(RATIOS * SIGNS, box * SIGNS)),
         f"for r = 0.5, 0.9, 1, 1.1, 1.5 it is {numbers(got[:5])} at A = 1 and {numbers(got[5:])} at A = −1",
     )
@@ -219,7 +219,7 @@ def _kl_findings(call: Loss) -> Findings:
             "there is no KL in the loss": 0,
             "the KL is subtracted": -k3,
             "the KL is to the old policy": to_old,
-            "the KL is exchanged": np.exp(GAPS) - 1 - GAPS,
+            "the ratio in the KL is reversed": np.exp(GAPS) - 1 - GAPS,
             "k1, which has no gradient on average": either(GAPS, -GAPS),
             "k2, half the square": either(GAPS**2 / 2, GAPS**2),
             "the logarithm is missing": either(np.exp(-GAPS) - 1, np.exp(GAPS) - 1),
@@ -249,7 +249,7 @@ def _kl_findings(call: Loss) -> Findings:
     yield Property(
         "the padding's KL is not counted",
         close(far, mixed),
-        f"with another reference in the padding alone it goes from {mixed:.3g} to {far:.3g}",
+        f"if the reference changes in the padding alone, the loss goes from {mixed:.3g} to {far:.3g}",
     )
 
     def holes(new: Tensor, old: Tensor, mask: Tensor) -> Any:
@@ -257,9 +257,9 @@ def _kl_findings(call: Loss) -> Findings:
 
     yield from _with_holes(holes)
     yield Property(
-        "the KL is 0 at the reference, and above it on both sides",
+        "the KL is 0 at the reference and positive on both sides",
         close(got, k3) and close(price(0.0)[0], 0),
-        f"for log π − log π_ref = −1, −0.5, 0.5 and 1 it is {numbers(got)}",
+        f"for log π − log π_ref = −1, −0.5, 0.5 and 1 the KL is {numbers(got)}",
     )
 
 

@@ -40,14 +40,14 @@ def pass_at_k(answer: Answer) -> Findings:
             "all k must be right": either(
                 each(lambda n, c, k: comb(c, k) / comb(n, k)), each(lambda n, c, k: (c / n) ** k)
             ),
-            "the chance that none is right": either(
+            "the probability that none is right": either(
                 each(lambda n, c, k: comb(n - c, k) / comb(n, k)), each(lambda n, c, k: (1 - c / n) ** k)
             ),
             "k is not used": each(lambda n, c, k: c / n),
-            "chances are added": either(
+            "probabilities are added": either(
                 each(lambda n, c, k: min(1, k * c / n)), each(lambda n, c, k: k * c / n)
             ),
-            "is any right, whatever k": each(lambda n, c, k: float(c > 0)),
+            "any right sample counts, whatever k is": each(lambda n, c, k: float(c > 0)),
             "blocks of k are cut off": each(lambda n, c, k: min(1, c / (n // k))),
             "a factor of the product is one off": either(
                 *(
@@ -56,7 +56,7 @@ def pass_at_k(answer: Answer) -> Findings:
                 )
             ),
             "exactly one is right": each(lambda n, c, k: c * comb(n - c, k - 1) / comb(n, k)),
-            "fewer than k wrong ones, and still no 1": close(got[:3], [5 / 6, 0.4, 0])
+            "fewer than k are wrong, but the result is not 1": close(got[:3], [5 / 6, 0.4, 0])
             and not close(got[3], 1),
         },
         three=got[0],
@@ -70,8 +70,8 @@ def pass_at_k(answer: Answer) -> Findings:
     yield from recognise(
         got,
         {
-            "as many wrong ones as k, and already 1": small and close(half, 1),
-            "it is another number each time": again != got[0],
+            "exactly k are wrong, but the result is 1": small and close(half, 1),
+            "the result is random": again != got[0],
         },
         again=again,
         three=got[0],
@@ -83,18 +83,18 @@ def pass_at_k(answer: Answer) -> Findings:
         for i in range(k):
             none *= max(n - c - i, 0) / (n - i)
         lost = small and medium and not 0 < large < 1
-        yield from recognise(large, {"large numbers are too large": lost}, n=n, c=c, k=k)
+        yield from recognise(large, {"large numbers overflow": lost}, n=n, c=c, k=k)
         if wide and not close(large, 1 - none):
-            wide, strange = False, f"with {c} of {n} right and k = {k} it is {large:.4g}"
+            wide, strange = False, f"with {c} of {n} right and k = {k} you get {large:.4g}"
     p, n, k = 0.3, 6, 2
     on_average = sum(comb(n, c) * p**c * (1 - p) ** (n - c) * ask(n, c, k) for c in range(n + 1))
     yield Property(
-        "on average over all that six samples can be, it is 1 − (1 − p)^k",
+        "the mean over all outcomes of six samples is 1 − (1 − p)^k",
         close(on_average, 1 - (1 - p) ** k),
-        f"with p = 0.3 and k = 2 the average is {on_average:.4g}, and 1 − 0.7² = 0.51",
+        f"with p = 0.3 and k = 2 the mean is {on_average:.4g}, but 1 − 0.7² = 0.51",
     )
     yield Property(
-        "2000 samples are no trouble",
+        "2000 samples work",
         wide,
         "" if wide else strange,
     )
@@ -120,7 +120,7 @@ def hunt_rule(answer: Answer) -> Findings:
     def paid(prompt: str, completion: str, ended: bool = True) -> float:
         back = answer(prompt, completion, ended)
         if isinstance(back, str):
-            raise Stop("returned", "no number", f"1.0 or 0.0 must come back, got {words(back)}.")
+            raise Stop("returned", "no number", f"return 1.0 or 0.0; got {words(back)}.")
         return float(as_array(back, (), "the reward"))
 
     sums = {"3 + 4": 7, "9 + 8": 17, "2 + 0": 2, "0 + 0": 0, "6 + 6": 12}
@@ -134,30 +134,30 @@ def hunt_rule(answer: Answer) -> Findings:
     yield from recognise(
         np.array(plain),
         {
-            "a right answer is not paid": min(plain) <= 0,
-            "a right answer is not paid where work stands before it": min(worked) <= 0,
+            "a right answer is not rewarded": min(plain) <= 0,
+            "a right answer after some working is not rewarded": min(worked) <= 0,
             "numbers of several digits are not read": min(long) <= 0,
-            "another number than 1 is paid": not close(plain, np.ones(5)),
-            "something is paid for the form": max(
+            "the reward is another number than 1": not close(plain, np.ones(5)),
+            "the form alone is rewarded": max(
                 paid("3 + 4", x) for x in ("answer", "answer x", "answer answer")
             )
             > 0,
-            "a wrong sum is paid": max(paid("3 + 4", f"answer {x}") for x in (3, 4, 8, 34, 12, 0)) > 0,
-            "a list of all numbers is paid": max(
+            "a wrong sum is rewarded": max(paid("3 + 4", f"answer {x}") for x in (3, 4, 8, 34, 12, 0)) > 0,
+            "a list of all numbers is rewarded": max(
                 paid("3 + 4", all_of_them), paid("3 + 4", f"answer {all_of_them}")
             )
             > 0,
-            "a number inside another one is paid": max(
+            "a number inside another one is rewarded": max(
                 paid("3 + 4", f"answer {x}") for x in ("17", "70", "5777", "7.5", "7th")
             )
             > 0,
-            "a number without the word answer is paid": bool(loose),
+            "a number without the word answer is rewarded": bool(loose),
             "what follows the number is not read": paid("3 + 4", "answer 7 or 8") > 0
             or paid("3 + 4", "answer 7 7") > 0,
             "the first answer counts, not the last": paid("3 + 4", "answer 7 no wait answer 8") > 0
             or second <= 0,
-            "a text without an end is paid": paid("3 + 4", "answer 7", ended=False) > 0,
-            "an empty text is paid": max(paid("0 + 0", x) for x in ("", " ", "answer")) > 0,
+            "a completion without an end is rewarded": paid("3 + 4", "answer 7", ended=False) > 0,
+            "an empty completion is rewarded": max(paid("0 + 0", x) for x in ("", " ", "answer")) > 0,
         },
         plain=plain,
         worked=worked,
@@ -167,9 +167,9 @@ def hunt_rule(answer: Answer) -> Findings:
     odd = {x: paid("3 + 4", f"answer {x}") for x in ("07", "+7", "7.0", "seven", "3+4", "0x7", "7_", "-7")}
     other = [x for x, reward in odd.items() if reward != 0]
     yield Property(
-        "one way to write a number, and no other",
+        "only one way to write a number is rewarded",
         not other,
-        f"to “3 + 4” it also pays for “answer {other[0]}”" if other else "",
+        f"for “3 + 4” it also rewards “answer {other[0]}”" if other else "",
     )
 
     def draw(rng: np.random.Generator) -> dict[str, Any]:
@@ -199,7 +199,7 @@ def hunt_rule(answer: Answer) -> Findings:
     first = wrong[0] if wrong else problems[0]
     said = f"“{first.prompt}”, “{first.completion}”, {'ended' if first.ended else 'not ended'}"
     yield Property(
-        "it pays as the sentence says, on 150 random texts",
+        "the rewards follow the rule of the exercise, on 150 random completions",
         not wrong,
-        f"to {said} it pays {numbers(paid(first.prompt, first.completion, first.ended))}",
+        f"for {said} the reward is {numbers(paid(first.prompt, first.completion, first.ended))}",
     )

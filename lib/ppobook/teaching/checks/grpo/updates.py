@@ -27,11 +27,11 @@ def _losses(
     )
     back = answer(*given, batch.mask.clone(), size, eps, beta, epochs)
     if back is None or isinstance(back, str | dict) or (isinstance(back, list | tuple) and not back):
-        raise Stop("returned", "no losses", f"a list with one loss a step must come back, got {words(back)}.")
+        raise Stop("returned", "no losses", f"return a list with one loss per step; got {words(back)}.")
     if isinstance(back, list | tuple):
         back = [x.item() if isinstance(x, Tensor) and x.numel() == 1 else x for x in back]
     if np.ndim(back) == 1 and len(back) != epochs and len(batch.optimizer.felt) == epochs:
-        raise Mistake("not one loss a step", came=len(back), epochs=epochs)
+        raise Mistake("not one loss per step", came=len(back), epochs=epochs)
     return as_array(back, (epochs,), "the losses", finite=False)
 
 
@@ -111,7 +111,7 @@ def grpo_update(answer: Answer) -> Findings:
             "all prompts are one group": either(
                 *(step(x) for x in (whole, whole / rewards.std(), whole / rewards.std(ddof=1)))
             ),
-            "every second one, not its neighbours": step(
+            "every second completion, not the neighbors": step(
                 (
                     (rewards.reshape(3, 2) - rewards.reshape(3, 2).mean(0))
                     / rewards.reshape(3, 2).std(0, ddof=1)
@@ -174,7 +174,7 @@ def grpo_update(answer: Answer) -> Findings:
             "the reference stands in for the old policy": close(behind.moved, to_reference),
             "there is no KL in the loss": 0,
             "the KL is subtracted": -toward,
-            "the KL is exchanged": priced(lambda x: 1 - np.exp(-x)),
+            "the ratio in the KL is reversed": priced(lambda x: 1 - np.exp(-x)),
             "k1, which has no gradient on average": either(priced(np.ones_like), -priced(np.ones_like)),
             "k2, half the square": either(priced(lambda x: x), priced(lambda x: 2 * x)),
             "the KL is in the reward": either(*(priced_as(x) for x in (kl, kl / mask.sum(1)))),
@@ -191,17 +191,17 @@ def grpo_update(answer: Answer) -> Findings:
         whole=float(np.linalg.norm(toward / 0.2)) * 100,
     )
     yield Property(
-        "what is reported is the loss before each step",
+        "the losses are those before each step",
         close(first[0], -float(np.mean(worth)), 1e-3) and abs(first[0]) < 1e-3 and np.isfinite(losses).all(),
-        f"before the first step each ratio is 1 and the loss the mean of −A, 0; reported is {first[0]:.4g}",
+        f"before the first step each ratio is 1, so the loss should be 0; your first loss is {first[0]:.4g}",
     )
     yield Property(
-        "from step to step the loss falls",
+        "the loss falls from step to step",
         bool(losses[0] > losses[1] > losses[2]),
-        f"of three steps it is {numbers(losses)}",
+        f"the losses of three steps are {numbers(losses)}",
     )
     yield Property(
-        "tokens fall silent a little past the clip",
+        "tokens lose their gradient a little beyond the clip",
         close(many.moved, _steps(made(), clipped, 1.0, 6), 1e-3),
         f"six long steps moved the logits by up to {np.abs(many.moved).max():.3g}, to a loss of "
         f"{numbers(reported[-1])}",

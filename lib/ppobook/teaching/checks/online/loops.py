@@ -28,7 +28,7 @@ def _filled(back: Any) -> dict[str, np.ndarray]:
     for name in ROWS:
         row = back[name]
         if row is ... or (isinstance(row, list | tuple) and any(entry is ... for entry in row)):
-            raise Stop("returned", "an entry is still empty", f"“{name}” still has an entry to fill.")
+            raise Stop("returned", "an entry is still empty", f"“{name}” still has an empty entry.")
     return {name: as_array(back[name], (4,), f"“{name}”", finite=name != "pairs_age") for name in ROWS}
 
 
@@ -47,7 +47,7 @@ def four_loops(answer: Answer) -> Findings:
     yield from recognise(
         age,
         {
-            "the sampler is taken for the policy of now": age[3] == 0,
+            "the sampler is taken for the current policy": age[3] == 0,
             "an update's number, not an age": age[3] == 29 or age[0] == 37,
             "the reward model's age is taken for the texts'": age[1] == 7 or age[2] == 37,
         },
@@ -130,13 +130,13 @@ def _run(answer: Callable[..., Any], budget: int, updates: int, every: int) -> t
     back = answer(budget, updates, every, run.ask, run.accuracy, run.train)
     rounds = len(range(0, updates, every))
     if back is None or isinstance(back, str | dict):
-        raise Stop("returned", "no accuracies", f"a list with one accuracy a round, got {words(back)}.")
+        raise Stop("returned", "no accuracies", f"return a list with one accuracy per round; got {words(back)}.")
     if isinstance(back, list | tuple) and len(run.measured) and len(back) != rounds:
         if len(back) == len(run.asked) < rounds:
             when = [update for update, _ in run.asked]
             raise Mistake("a round is left out", updates=updates, every=every, when=when)
         raise Mistake(
-            "a round at the last update" if len(back) == rounds + 1 else "not one accuracy a round",
+            "a round at the last update" if len(back) == rounds + 1 else "not one accuracy per round",
             came=len(back),
             rounds=rounds,
         )
@@ -200,14 +200,14 @@ def label_rounds(answer: Answer) -> Findings:
         first=[len(x) for x in run.measured],
     )
     yield Property(
-        "each round asks, measures and then trains",
+        "each round asks, then measures, then trains",
         run.order == "amt" * 3,
         f"the order was {run.order} (a asks, m measures, t trains)",
     )
     yield Property(
-        "what comes back is what was measured, round by round",
+        "the returned accuracies are those of the rounds",
         close(accuracies, [0.51, 0.52, 0.53]),
-        f"measured were 0.51, 0.52 and 0.53, came back {numbers(accuracies)}",
+        f"the accuracies were 0.51, 0.52 and 0.53; you return {numbers(accuracies)}",
     )
 
     def draw(rng: np.random.Generator) -> dict[str, Any]:

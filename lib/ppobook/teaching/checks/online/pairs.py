@@ -81,23 +81,23 @@ def best_worst_odds(answer: Answer) -> Findings:
         {"large rewards overflow": not np.isfinite(far).all()},
     )
     yield Property(
-        "it is right for large rewards too",
+        "it is right for large rewards, too",
         close(far, [1800, small], 1e-2),
         f"with the rewards 900, 0 and −900 and with 1000.5, 1000 and 1000 you get {numbers(np.array(far))}",
     )
     yield Property(
-        "two texts alone have the odds of Bradley and Terry",
+        "two completions alone have the odds of Bradley and Terry",
         close([ask(1.7, 0.2), ask(-2000.3, -2000)], [1.5, -0.3], 1e-3),
         f"with 1.7 and 0.2 the log-odds are {numbers(ask(1.7, 0.2))}, with −2000.3 and −2000 "
         f"{numbers(ask(-2000.3, -2000))}",
     )
     yield Property(
-        "equal rewards have even odds, in any company",
+        "equal rewards have even odds in any group",
         abs(ask(0.4, 0.4, 3.0, -2.0)) < 1e-6,
         f"with rewards 0.4, 0.4, 3 and −2 the log-odds are {numbers(ask(0.4, 0.4, 3.0, -2.0))}",
     )
     yield Property(
-        "a third text that is hopeless doubles the log-odds, one that is far better leaves them",
+        "a far worse third completion doubles the log-odds, a far better one leaves them unchanged",
         close([ask(1, 0, -12), ask(1, 0, 12)], [2, 1], 1e-3),
         f"1 and 0 beside −12 and beside 12 have {numbers([ask(1, 0, -12), ask(1, 0, 12)])}",
     )

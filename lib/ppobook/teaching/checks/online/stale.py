@@ -48,7 +48,7 @@ def stale_gradient(answer: Answer) -> Findings:
 
     def ask(weight: Callable[..., Any], baseline: float, sampler: np.ndarray = mu) -> np.ndarray:
         back = answer(sampler, pi, rewards, weight, baseline)
-        return as_array(back, (3,), "the average gradient", finite=False)
+        return as_array(back, (3,), "the mean gradient", finite=False)
 
     def made(w: np.ndarray, b: float, by: np.ndarray = mu, score: np.ndarray = pi) -> np.ndarray:
         return np.asarray((by * w * (rewards - b)) @ (unit - score))
@@ -66,7 +66,7 @@ def stale_gradient(answer: Answer) -> Findings:
             "the ratio is upside down": made(np.minimum(1 / ratio, 2), 0.7),
             "the texts are drawn from the policy": made(cut, 0.7, by=pi),
             "the score is the sampler's": made(cut, 0.7, score=mu),
-            "the baseline is not taken off": unmoved and close(got, made(cut, 0), 1e-3),
+            "the baseline is not subtracted": unmoved and close(got, made(cut, 0), 1e-3),
             "the sampler's mean is the baseline, whatever is given": unmoved
             and any(close(got, made(cut, float(p @ rewards)), 1e-3) for p in (mu, pi)),
             "every text counts the same": either(
@@ -93,15 +93,15 @@ def stale_gradient(answer: Answer) -> Findings:
         third=silent[2],
     )
     yield Property(
-        "with the ratio as weight it is the policy's own gradient, for any baseline",
+        "with the ratio as the weight, it is the policy's own gradient, for any baseline",
         close(ask(plain, 0.7), pi * (rewards - pi @ rewards), 1e-4)
         and close(ask(plain, -40.0), pi * (rewards - pi @ rewards), 1e-3),
-        f"with baselines 0.7 and −40 it is {numbers(ask(plain, 0.7))} and {numbers(ask(plain, -40.0))}",
+        f"with baselines 0.7 and −40 you get {numbers(ask(plain, 0.7))} and {numbers(ask(plain, -40.0))}",
     )
     yield Property(
-        "it adds up to 0: what one logit gains the others lose",
+        "its entries add up to 0",
         max(abs(bare.sum()), abs(silent.sum())) < 1e-4,
-        f"without a correction it is {numbers(bare)}; if one text is never written, {numbers(silent)}",
+        f"without a correction you get {numbers(bare)}; if one completion is never written, {numbers(silent)}",
     )
 
     def draw(rng: np.random.Generator) -> dict[str, Any]:
@@ -134,7 +134,7 @@ def stale_gradient(answer: Answer) -> Findings:
     def named(mu: Any, pi: Any, rewards: Any, weight: int, baseline: float) -> Any:
         return answer(mu, pi, rewards, WEIGHTS[weight], baseline)
 
-    yield agrees(named, slow, random_problems(draw, 40), what="the average gradient", arrays=True)
+    yield agrees(named, slow, random_problems(draw, 40), what="the mean gradient", arrays=True)
 
 
 # ---------------------------------------------------------------------------------------------------
@@ -208,7 +208,7 @@ def two_ratio_loss(answer: Answer) -> Findings:
             ),
             "the weight has the clip's bounds": -mean(clip(moved, worth) * np.clip(age, 0.8, 1.2)),
             "the weight is upside down": -mean(clip(moved, worth) * np.minimum(1 / age, 2)),
-            "the weight is that of now": either(
+            "the weight uses the policy during the update": either(
                 -mean(clip(moved, worth) * np.minimum(moved * age, 2)),
                 -mean(worth * np.minimum(moved * age, 2)),
             ),
@@ -250,14 +250,14 @@ def two_ratio_loss(answer: Answer) -> Findings:
         },
     )
     yield Property(
-        "a token beyond the clip is silent, however old it is",
+        "a token beyond the clip range has a gradient of 0, however old it is",
         all(near),
-        f"at ε = 0.2, 0.05 and 0.7 the gradients by logp are {', '.join(map(numbers, felt))}",
+        f"at ε = 0.2, 0.05 and 0.7 the gradients of logp are {', '.join(map(numbers, felt))}",
     )
     yield Property(
         "with a fresh sampler it is the clipped surrogate",
         _fresh(answer),
-        "with begin_logp equal to sampler_logp it differs",
+        "with begin_logp equal to sampler_logp the two losses differ",
     )
 
     def draw(rng: np.random.Generator) -> dict[str, Any]:
@@ -346,7 +346,7 @@ def samples_left(answer: Answer) -> Findings:
             "padding is counted": share(np.append(tokens, [1, 1, 1, 1])),
             "padding has a weight of zero and is counted": share(np.append(tokens, [0, 0, 0, 0])),
             "the ratio is upside down": share(1 / tokens),
-            "its inverse": 1 / share(tokens),
+            "the inverse of the share": 1 / share(tokens),
             "each text's share, averaged": (share(rows[0]) + 1) / 2,
             "log-ratios are taken for ratios": either(share(np.log(tokens)), share(np.abs(np.log(tokens)))),
             "the square is missing": either(
@@ -394,26 +394,26 @@ def samples_left(answer: Answer) -> Findings:
             logs=[size, 2 * size, 3 * size],
         )
     yield Property(
-        "of texts whose probabilities are far apart one is left",
+        "if the weights of completions are far apart, one completion is left",
         close([long[1], *(left for _, left in three.values())], [1 / 2, *[1 / 3] * 4], 1e-2),
-        f"of two and of three texts you have {numbers([long[1], *(left for _, left in three.values())])}",
+        f"for two and three completions you get {numbers([long[1], *(left for _, left in three.values())])}",
     )
     yield Property(
-        "two long texts that are equally probable are both left",
+        "two long completions with equal weights are both left",
         close(flat[1], 1, 1e-2),
-        f"of two texts of 2,000 tokens with weights that are equal and tiny you have {numbers(flat[1])}",
+        f"for two completions of 2,000 tokens with equal, tiny weights you get {numbers(flat[1])}",
     )
     level = ask(np.zeros((2, 4)), mask)
     equal = ask(np.where(mask, 0.4 / mask.sum(1, keepdims=True), 0.0), mask)
     yield Property(
-        "a fresh sampler leaves all of both",
+        "with a fresh sampler, all tokens and completions are left",
         close(np.array(level), [1, 1]),
         f"with ratios of 1 you get {numbers(np.array(level))}",
     )
     yield Property(
-        "a factor on all weights of texts changes nothing",
+        "a common factor of all weights changes nothing",
         close(equal[1], level[1]),
-        f"of two texts that weigh 1 {numbers(level[1])} is left, and if they weigh 1.49, {numbers(equal[1])}",
+        f"for two weights of 1 the share of texts is {numbers(level[1])}, and for two of 1.49 {numbers(equal[1])}",
     )
 
     def draw(rng: np.random.Generator) -> dict[str, Any]:

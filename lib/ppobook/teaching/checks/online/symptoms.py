@@ -26,22 +26,22 @@ from . import CHAPTER
 
 CASES = "ABCDEF"
 FAULTS = {
-    "stale-held": "stale texts under one ratio to the sampler: the clip holds the policy back",
-    "stale-loose": "stale texts without a correction: nothing shows their age",
-    "over-optimised": "the reward model is maximised beyond what it knows, and distance costs nothing",
-    "length-paid": "the reward model pays for length",
-    "price-high": "the price on the KL leaves the policy no room",
-    "model-renewed": "the reward model was renewed during the run",
-    "collapse": "the policy has collapsed: all texts of a prompt are the same",
-    "token-tax": "each further token costs",
-    "no-end": "the sampler does not know the id that ends a text",
+    "stale-held": "a stale sampler and one ratio to it: the clip holds the policy back",
+    "stale-loose": "a stale sampler without a correction: nothing shows the age",
+    "over-optimised": "over-optimization: the reward model is maximized far from its data, without a KL penalty",
+    "length-paid": "the reward model rewards length",
+    "price-high": "the KL penalty is so large that the policy cannot move",
+    "model-renewed": "the reward model was replaced during the run",
+    "collapse": "the policy has collapsed: all completions of a prompt are the same",
+    "token-tax": "every additional token is penalized",
+    "no-end": "the sampler does not know the id of the end of sequence",
 }
 GAUGES = {
     "kl": "KL at the end",
-    "gain": "what the reward gained from first to last row",
+    "gain": "the gain of the reward from the first row to the last",
     "drop": "the largest fall of the reward from one row to the next",
     "length": "length at the end",
-    "change": "what the length changed from first to last row",
+    "change": "the change of the length from the first row to the last",
     "ended": "the share that ended, in the last row,",
     "entropy": "entropy at the end",
 }
@@ -140,7 +140,7 @@ def loop_clinic(answer: Answer) -> Findings:
         raise Stop("not yet", "no case has a name")
     if len(names) < len(CASES):
         raise Stop("so far", f"{len(names)} of {len(CASES)}", tally, *(f"✓ {said}" for said in meant))
-    yield Property("all six cases have a name", True)
+    yield Property("all six cases have the right name", True)
     for said in meant:
         yield Property(said, True)
 
@@ -175,28 +175,28 @@ def hunt_shorter(answer: Answer) -> Findings:
         got,
         {
             "both bugs are still there": paid / length + beta * ref,
-            "the price is the reference's surprise": either(paid + beta * ref, paid - beta * ref),
-            "the price forgets the reference": either(
+            "the penalty contains only the reference": either(paid + beta * ref, paid - beta * ref),
+            "the penalty does not contain the reference": either(
                 paid - beta * (ref + x) * mask, paid + beta * (ref + x) * mask
             ),
             "the score is divided by the length": paid / length - beta * x,
-            "distance is paid for": paid + beta * x,
-            "no distance is paid for": paid,
-            "a price on either side": paid - beta * np.abs(x),
-            "nearness costs nothing, distance does": paid - beta * np.maximum(x, 0),
+            "distance is rewarded": paid + beta * x,
+            "there is no KL penalty": paid,
+            "the penalty is an absolute value": paid - beta * np.abs(x),
+            "only positive log-ratios are penalized": paid - beta * np.maximum(x, 0),
             "k3 in the reward": paid - beta * (np.exp(-x) - 1 + x) * mask,
-            "the score replaces the price of the last token": paid - beta * x * (1 - last),
+            "the score replaces the penalty of the last token": paid - beta * x * (1 - last),
             "a square in the reward": either(paid - beta * x**2 / 2, paid - beta * x**2),
-            "the price is a mean over the text": either(
+            "the penalty is a mean over the completion": either(
                 paid - beta * x / length,
                 paid - beta * (x.sum(1, keepdims=True) / length) * last,
                 paid - beta * (x.sum(1, keepdims=True) / length) * mask,
             ),
-            "the whole price is at the end": paid - beta * x.sum(1, keepdims=True) * last,
+            "the whole penalty is at the end": paid - beta * x.sum(1, keepdims=True) * last,
             "the score is in the last column": either(end - beta * x, end - beta * np.where(mask, x, 0)),
             "every token gets the score": mask * scores[:, None] - beta * x,
             "the score is spread over the tokens": mask * scores[:, None] / length - beta * x,
-            "the scores are centred": either(
+            "the scores are centered": either(
                 last * (scores - scores.mean())[:, None] - beta * x,
                 last * ((scores - scores.mean()) / scores.std())[:, None] - beta * x,
                 last * ((scores - scores.mean()) / scores.std(ddof=1))[:, None] - beta * x,
@@ -216,15 +216,15 @@ def hunt_shorter(answer: Answer) -> Findings:
     )
     home, free = ask(np.zeros((2, 4)), 5.0), ask(np.zeros((2, 4)), 0.0)
     yield Property(
-        "at the reference no token costs anything",
+        "at the reference the penalty is 0",
         close(home, free),
-        f"with both policies equal the rewards are {numbers(free)} at a price of 0 and {numbers(home)} at 5",
+        f"with equal policies the rewards are {numbers(free)} for kl_coef = 0 and {numbers(home)} for 5",
     )
     more = ask(x, beta, scores=scores + 10).sum(1) - got.sum(1)
     yield Property(
-        "a constant on all scores is the same for a long text and a short one",
+        "a constant added to all scores adds the same to a long and a short completion",
         close(more[0], more[1], 1e-3),
-        f"10 more on both scores are {numbers(more)} more for the texts",
+        f"if both scores are 10 higher, the completions get {numbers(more)} more",
     )
 
     def draw(rng: np.random.Generator) -> dict[str, Any]:
