@@ -29,7 +29,7 @@ except checks.NotRight:
 try:
     check("softmax-score", lambda logits, action, heat: logits.softmax(-1))
 except checks.NotRight as wrong:
-    assert "Think: a score asks" in str(wrong), wrong
+    assert "Think: the score is the gradient" in str(wrong), wrong
 """
 
 
