@@ -90,7 +90,9 @@ WRONG["pass-at-k"] = {
     "any right sample counts, whatever k is": lambda n, c, k: c > 0,
     "blocks of k are cut off": lambda n, c, k: min(1, c / (n // k)),
     "exactly one is right": lambda n, c, k: c * comb(n - c, k - 1) / comb(n, k),
-    "fewer than k are wrong, but the result is not 1": lambda n, c, k: as_product(n, c, k) if n - c >= k else 0.0,
+    "fewer than k are wrong, but the result is not 1": lambda n, c, k: (
+        as_product(n, c, k) if n - c >= k else 0.0
+    ),
     "large numbers overflow": [floating_factorial, falling],
     "a factor of the product is one off": [shifted(0, 0), shifted(2, 1), shifted(0, 1)],
     "exactly k are wrong, but the result is 1": sure_too_soon,

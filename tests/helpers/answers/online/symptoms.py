@@ -35,8 +35,11 @@ WRONG["loop-clinic"] = {
         but(B="stale-held"),
         but(A="stale-held"),
     ],
-    "a stale sampler without a correction: nothing shows the age": [but(E="stale-loose"), but(F="stale-loose")],
-    "over-optimization: the reward model is maximized far from its data, without a KL penalty": [
+    "a stale sampler without a correction: nothing shows the age": [
+        but(E="stale-loose"),
+        but(F="stale-loose"),
+    ],
+    "over-optimization: the reward model is maximized far from its data": [
         but(B="over-optimised"),
         but(C="over-optimised"),
     ],

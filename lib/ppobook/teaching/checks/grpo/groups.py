@@ -410,9 +410,7 @@ class _World:
         back = answer(torch.tensor(self.prompts), self.size, self.draw, self.reward)
         if not isinstance(back, tuple | list) or len(back) != 3:
             came = "nothing" if back is None else words(back)
-            raise Stop(
-                "returned", "not three things", f"return rows, answers and advantages; got {came}."
-            )
+            raise Stop("returned", "not three things", f"return rows, answers and advantages; got {came}.")
         n = len(self.prompts) * self.size
         if len(self.drawn) > 4 * n:  # among thousands some have equal rewards, and advantages of zero
             raise Stop(

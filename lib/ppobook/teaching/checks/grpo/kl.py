@@ -65,7 +65,9 @@ def kl_gradients(answer: Answer) -> Findings:
     yield from recognise(
         reward,
         {
-            "the estimate is differentiated in the reward, too": either(mean(pi) + scores, mean(pi * policy) + scores),
+            "the estimate is differentiated in the reward, too": either(
+                mean(pi) + scores, mean(pi * policy) + scores
+            ),
             "k2 is taken for the KL in the reward too": close(reward[1], forward)
             and close(reward[[0, 2]], scores[[0, 2]]),
             "the penalty is subtracted": -scores,

@@ -130,7 +130,9 @@ def _run(answer: Callable[..., Any], budget: int, updates: int, every: int) -> t
     back = answer(budget, updates, every, run.ask, run.accuracy, run.train)
     rounds = len(range(0, updates, every))
     if back is None or isinstance(back, str | dict):
-        raise Stop("returned", "no accuracies", f"return a list with one accuracy per round; got {words(back)}.")
+        raise Stop(
+            "returned", "no accuracies", f"return a list with one accuracy per round; got {words(back)}."
+        )
     if isinstance(back, list | tuple) and len(run.measured) and len(back) != rounds:
         if len(back) == len(run.asked) < rounds:
             when = [update for update, _ in run.asked]

@@ -101,7 +101,8 @@ def stale_gradient(answer: Answer) -> Findings:
     yield Property(
         "its entries add up to 0",
         max(abs(bare.sum()), abs(silent.sum())) < 1e-4,
-        f"without a correction you get {numbers(bare)}; if one completion is never written, {numbers(silent)}",
+        f"without a correction you get {numbers(bare)}; if one completion is never written, "
+        f"{numbers(silent)}",
     )
 
     def draw(rng: np.random.Generator) -> dict[str, Any]:
@@ -413,7 +414,8 @@ def samples_left(answer: Answer) -> Findings:
     yield Property(
         "a common factor of all weights changes nothing",
         close(equal[1], level[1]),
-        f"for two weights of 1 the share of texts is {numbers(level[1])}, and for two of 1.49 {numbers(equal[1])}",
+        f"for two weights of 1 the share of texts is {numbers(level[1])}, "
+        f"and for two of 1.49 {numbers(equal[1])}",
     )
 
     def draw(rng: np.random.Generator) -> dict[str, Any]:

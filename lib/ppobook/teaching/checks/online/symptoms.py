@@ -28,7 +28,7 @@ CASES = "ABCDEF"
 FAULTS = {
     "stale-held": "a stale sampler and one ratio to it: the clip holds the policy back",
     "stale-loose": "a stale sampler without a correction: nothing shows the age",
-    "over-optimised": "over-optimization: the reward model is maximized far from its data, without a KL penalty",
+    "over-optimised": "over-optimization: the reward model is maximized far from its data",
     "length-paid": "the reward model rewards length",
     "price-high": "the KL penalty is so large that the policy cannot move",
     "model-renewed": "the reward model was replaced during the run",
