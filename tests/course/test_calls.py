@@ -237,7 +237,8 @@ def test_only_what_was_lent_can_be_asked_for(f, grader):
         f("def f(): return kept(1)")()
 
 
-_REQUEST = [["list", ["cell", "1", 1]], *[["list", []]] * 3]
+_CONTEXT = ["tuple", [9, False, None, ["tuple", []]]]
+_REQUEST = [["tuple", ["cell", "1", 1]], *[["tuple", []]] * 2, _CONTEXT]
 _STATE = ["tuple", ["", ["tuple", ["MT19937", "", 700]], 3]]
 FRAMES = {
     "half a message": "b'='",
@@ -247,7 +248,7 @@ FRAMES = {
     "another request": f"message(b'?', json.dumps({_REQUEST}).encode())",
     "an answer": "message(b'=', json.dumps([True, [], None]).encode())",
     "a change of what isn't there": "message(b'=', json.dumps([1, [[1, 2]], None]).encode())",
-    "an endless error": """message(b'!', json.dumps([["dict", [["type", 10**400]]], [], None]).encode())""",
+    "an endless error": """message(b'!', json.dumps([["dict", None, [["type", 10**400]]], [], None]).encode())""",
     "a random state": f"message(b'=', json.dumps([1, [], {_STATE}]).encode())",
 }
 

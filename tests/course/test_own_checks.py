@@ -204,11 +204,6 @@ WRONG = {
         clash,
         "exercises/90_doubling_checks.py: name must be one that no check of the book has, got 'pg-loss'",
     ),
-    "a label of the book's": (
-        lambda folder: replace(file(folder, ".md"), "ex-double", "ex-pg-loss"),
-        "exercises/90_doubling.md: the label must be one that the book does not have, got 'ex-pg-loss', "
-        "which is in 01_vanilla_policy_gradient",
-    ),
     "no message": (
         lambda folder: file(folder, "_checks.toml").unlink(),
         "exercises/90_doubling_checks.py: the mistake 'squared' must have a message in "

@@ -248,22 +248,16 @@ def test_libraries_that_lie_below_tmp_are_there(monkeypatch):
         assert done.stdout == "x = 1\n", done.stderr
 
 
-def test_where_there_can_be_none_it_says_why(tmp_path, monkeypatch):
+def test_where_there_can_be_none_it_says_why(monkeypatch):
     monkeypatch.setattr(sandboxes, "_tried", lambda line: "setting up uid map: Permission denied")
-    monkeypatch.setattr(sandboxes, "PROC_SYS", tmp_path)
     sandboxes._grouped.cache_clear()
-    assert available() == "bubblewrap doesn't start a sandbox here: setting up uid map: Permission denied"
-    for setting, refuses, do in sandboxes.REFUSING:
-        path = tmp_path / setting.replace(".", "/")
-        path.parent.mkdir(exist_ok=True)
-        path.write_text(f"{refuses}\n")
-        assert do in available()
-        path.unlink()
+    said = "bubblewrap doesn't start a sandbox here (setting up uid map: Permission denied); the guide says"
+    assert available().startswith(said)
     sandboxes._grouped.cache_clear()
     monkeypatch.setattr(sandboxes.shutil, "which", lambda name: None)
     assert "bubblewrap is missing: install it" in available()
     monkeypatch.setattr(sandboxes.sys, "platform", "darwin")
-    assert available() == "macOS has no bubblewrap, which needs Linux."
+    assert "must have Linux on x86_64 or aarch64, got darwin" in available()
     monkeypatch.setattr(sandboxes.sys, "executable", "/usr/bin/false")
     with pytest.raises(NoSandbox, match="can't be made"):
         Sandbox(protected=False)
@@ -288,30 +282,6 @@ def test_without_a_sandbox_it_is_a_process_in_a_folder_of_its_own(monkeypatch):
             time.sleep(0.1)
         else:
             raise AssertionError("a process of the submission lives on")
-
-
-# What macOS or Windows lack; and a course's commands are imported all the same.
-ELSEWHERE = """
-import os, signal, sys
-import torch, gymnasium, IPython, nbgrader.api
-for name in ("resource", "pwd", "fcntl"):
-    sys.modules[name] = None
-for owner, names in ((os, "fork wait4 killpg pread getuid"), (signal, "SIGALRM setitimer")):
-    for name in names.split():
-        delattr(owner, name)
-from ppobook.course import run, sandbox, trail, work, worker
-from ppobook.course.calls import Grader
-sys.platform = "win32"
-assert "Windows" in sandbox.available()
-with sandbox.Sandbox(protected=False) as process:
-    assert Grader(process).cell("1 + 1", 300.0) is None
-"""
-
-
-def test_a_system_without_what_this_one_has():
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path)), "USER": "ada"}
-    done = subprocess.run([sys.executable, "-c", ELSEWHERE], capture_output=True, text=True, env=environment)
-    assert done.returncode == 0, done.stderr
 
 
 def _left_over(space):

@@ -110,7 +110,7 @@ class Grader(Side):
         if found is None:
             return None
         if not isinstance(found, dict) or not all(isinstance(found.get(k), str) for k in ("type", "message")):
-            raise Ended("forged", "an answer was none")
+            raise Ended("forged")
         return found
 
     def name(self, expression: str) -> Any:
@@ -139,7 +139,7 @@ class Grader(Side):
             if not self._asking:
                 self._raised.clear()
             if not answered and self.ended is None:  # a check's clock rang in the middle of an answer
-                self.ended = Ended("time", "it took too long")
+                self.ended = Ended("time")
             if self.ended is not None:
                 self.sandbox.kill()
 

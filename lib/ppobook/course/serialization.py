@@ -270,9 +270,12 @@ class Reader:
                 made = _unpack(name, shape, data)
                 made = differentiable(made) if self._attach is None else self._attach(number, made)
                 return self.keep(number, made)
-            case ("list" | "dict" | "tensor" | "parameter" | "numpy generator" | "torch generator"), (
-                number,
-                *content,
+            case (
+                ("list" | "dict" | "tensor" | "parameter" | "numpy generator" | "torch generator"),
+                (
+                    number,
+                    *content,
+                ),
             ):
                 made = self.keep(number, self._made(kind, content))
                 self.put(made, content)
