@@ -248,7 +248,7 @@ FRAMES = {
     "another request": f"message(b'?', json.dumps({_REQUEST}).encode())",
     "an answer": "message(b'=', json.dumps([True, [], None]).encode())",
     "a change of what isn't there": "message(b'=', json.dumps([1, [[1, 2]], None]).encode())",
-    "an endless error": """message(b'!', json.dumps([["dict", None, [["type", 10**400]]], [], None]).encode())""",
+    "an endless error": "message(b'!', json.dumps([['dict', None, [['type', 10**400]]], [], None]).encode())",
     "a random state": f"message(b'=', json.dumps([1, [], {_STATE}]).encode())",
 }
 

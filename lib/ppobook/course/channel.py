@@ -186,9 +186,9 @@ class Side:
         self.send(kind, reply)
 
     def _reply(self, objects: dict[int, Any], before: dict[int, Any], found: Any) -> tuple[Any, Any]:
-        after = self._contents(objects)
         writer = self.writer(objects)
-        node = writer.node(found)
+        node = writer.node(found)  # first, because an iterator that is read may change them too
+        after = self._contents(objects)
         changes = [[n, writer.content(value)] for n, value in objects.items() if after[n] != before[n]]
         return [node, changes, writer.node(self._random_changed())], writer.graphs
 
