@@ -103,6 +103,29 @@ def test_an_optimizer_moves_the_graders_parameter(f):
     assert optimizer.param_groups[0]["params"][0] is logits
 
 
+def test_what_is_played_in_the_students_process_takes_few_messages(f, grader, monkeypatch):
+    sent = []
+    monkeypatch.setattr(grader, "send", lambda *message: sent.append(type(grader).send(grader, *message)))
+    evaluate = f("""
+import gymnasium as gym
+def f(policy, env_id, episodes, seed):
+    env, found = gym.make(env_id), []
+    generator = torch.Generator().manual_seed(seed)
+    for episode in range(episodes):
+        (obs, _), total, over = env.reset(seed=seed if episode == 0 else None), 0.0, False
+        while not over:
+            chances = policy(torch.as_tensor(obs)[None]).softmax(-1)
+            action = torch.multinomial(chances, 1, generator=generator).item()
+            obs, reward, terminated, truncated, _ = env.step(action)
+            total, over = total + reward, terminated or truncated
+        found.append(total)
+    return np.array(found)
+""")
+    verdict = checks.run("capstone-evaluate", evaluate)
+    assert verdict.right, verdict.message
+    assert len(sent) == 6  # the cell, the name, and four evaluations of up to 400 episodes
+
+
 def test_a_network_is_the_same_object_in_every_call(f):
     step = f("""
 seen = []

@@ -11,9 +11,8 @@ from torch import Tensor, nn
 from ppobook.envs import climb, make_env
 
 from .. import Answer, Findings, Property, Stop, as_array, close, recognise, words
-from ..beside.capstone import Coin, Keen, evaluate_on_tapes
+from ..beside.capstone import Coin, Keen, Tape, evaluate_on_tapes, play_again
 from . import PRACTICE as CHAPTER
-from . import Deck, Tape
 from .training import networks_of
 
 # On the ladder: short runs, with a discount that cannot be mistaken for none. On CartPole: what is asked for.
@@ -26,19 +25,17 @@ class Evaluated:
 
     def __init__(self, answer: Answer, episodes: int, seed: int, noise: int, policy: nn.Module) -> None:
         torch.manual_seed(noise)  # the state that a notebook's other cells have left
-        deck = Deck()
-        came = answer.beside(evaluate_on_tapes, deck, policy, episodes, seed)
+        came, played = answer.beside(evaluate_on_tapes, policy, episodes, seed)
         if isinstance(came, list | tuple | Tensor):
             raise Stop("returned", "no NumPy array", f"a NumPy array must come back, got {words(came)}.")
         self.returns = as_array(came, (episodes,), "the returns")
-        self.tapes = deck.tapes
+        self.tapes = play_again(played)
         self.true = np.array([total for tape in self.tapes for total in tape.returns])
         self.actions = [step[1] for tape in self.tapes for step in tape.steps]
         self.seeds = [seed for tape in self.tapes for seed in tape.seeds]
 
 
-# When it is graded each step is played in another process, which takes long on a machine that is busy.
-@CHAPTER.check("capstone-evaluate", section="sec-practice-reporting", seconds=120.0)
+@CHAPTER.check("capstone-evaluate", section="sec-practice-reporting")
 def capstone_evaluate(answer: Answer) -> Findings:
     coin = Coin(0.3, 0.7)
     one = Evaluated(answer, 400, seed=5, noise=1, policy=coin)
