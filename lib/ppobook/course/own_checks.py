@@ -11,7 +11,7 @@ import inspect
 import itertools
 import textwrap
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager, nullcontext
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
 from unittest import mock
@@ -32,9 +32,8 @@ def beside(master: Path) -> Path:
     return master.with_name(f"{master.stem}_checks.py")
 
 
-@contextmanager
-def known(found: ExerciseSet) -> Iterator[Collection[str]]:
-    """The names of a set's own checks, which `checks.run` knows until the block is left.
+def known(found: ExerciseSet) -> AbstractContextManager[Mapping[str, Any]]:
+    """The checks of a set's own by name, which `checks.run` knows until the block is left.
 
     Raises
     ------
@@ -42,8 +41,7 @@ def known(found: ExerciseSet) -> Iterator[Collection[str]]:
         The file can't be loaded, or a check of it has the name of one of the book's.
     """
     file = beside(found.path)
-    with others.known(file) if found.own and file.exists() else nullcontext({}) as own:
-        yield tuple(own)
+    return others.known(file) if found.own and file.exists() else nullcontext({})
 
 
 @contextmanager
@@ -98,7 +96,7 @@ def refuse(found: ExerciseSet) -> None:
         return
     file = beside(found.path)
     name_of = f"exercises/{file.name}"
-    with others.known(file) if file.exists() else nullcontext({}) as own:
+    with known(found) as own:
         there = checks.names()
         for p in masters.parts(found.notebook):
             if p.role == "test" and p.name not in there:
