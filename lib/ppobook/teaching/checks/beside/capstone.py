@@ -12,7 +12,9 @@ import torch
 from gymnasium import spaces
 from torch import Tensor, nn
 
-from .. import Answer
+from ppobook.envs import make_env
+
+from .. import Answer, Stop
 
 
 class Tape(gym.Env):
@@ -274,3 +276,25 @@ def evaluate_on_tapes(answer: Answer, policy: nn.Module, episodes: int, seed: in
     with Tapes() as tapes:
         came = answer(policy, Tapes.ID, episodes, seed)
     return came, [tape.played for tape in tapes]
+
+
+def learn_and_play(
+    answer: Answer, env_id: str, seed: int, total: int, gamma: float, episodes: int
+) -> tuple[Any, list[Any]]:
+    """Return what was learned, and the policy's actions in as many environments until each has ended once."""
+    came = answer(env_id, seed, total, gamma)
+    policy = came[0] if isinstance(came, tuple | list) and came else None
+    envs = make_env(env_id, episodes, seed=10_000 + seed)
+    generator = torch.Generator().manual_seed(seed)
+    observations, _ = envs.reset(seed=10_000 + seed)
+    alive, taken = np.ones(episodes, dtype=bool), list[Any]()
+    while alive.any() and isinstance(policy, nn.Module):
+        with torch.no_grad():
+            logits = policy(torch.as_tensor(observations, dtype=torch.float32))
+        if tuple(logits.shape) != (episodes, 2):
+            raise Stop("returned", "wrong shape", f"the policy's logits have shape {list(logits.shape)}.")
+        actions = torch.multinomial(logits.softmax(-1), 1, generator=generator)[:, 0].numpy()
+        taken.append(actions)
+        observations, _, terminated, truncated, _ = envs.step(actions)
+        alive &= ~(terminated | truncated)
+    return came, taken

@@ -11,13 +11,13 @@ from torch import Tensor, nn
 from ppobook.envs import climb, make_env
 
 from .. import Answer, Findings, Property, Stop, as_array, close, recognise, words
-from ..beside.capstone import Coin, Keen, Tape, evaluate_on_tapes, play_again
+from ..beside.capstone import Coin, Keen, Tape, evaluate_on_tapes, learn_and_play, play_again
 from . import PRACTICE as CHAPTER
 from .training import networks_of
 
 # On the ladder: short runs, with a discount that cannot be mistaken for none. On CartPole: what is asked for.
 PROBE_STEPS, PROBE_GAMMA = 12_288, 0.5
-CARTPOLE_STEPS, CARTPOLE_SEEDS, LEAST = 25_000, (11, 12, 13), 150.0
+CARTPOLE_STEPS, CARTPOLE_SEEDS, LEAST, EPISODES = 25_000, (11, 12, 13), 150.0, 20
 
 
 class Evaluated:
@@ -148,8 +148,9 @@ def capstone_learning(answer: Answer) -> Findings:
     means, logits = [], []
     looks = torch.linspace(-0.2, 0.2, 12).view(3, 4)
     for seed in CARTPOLE_SEEDS:
-        policy, _ = networks_of(answer("CartPole-v1", seed, CARTPOLE_STEPS, 0.98), 2)
-        means.append(mean_return(policy, seed))
+        came, taken = answer.beside(learn_and_play, "CartPole-v1", seed, CARTPOLE_STEPS, 0.98, EPISODES)
+        policy, _ = networks_of(came, 2)
+        means.append(mean_return(taken, seed))
         with torch.no_grad():
             logits.append(policy(looks).double().numpy())
     yield from recognise(
@@ -169,19 +170,15 @@ def capstone_learning(answer: Answer) -> Findings:
     )
 
 
-def mean_return(policy: nn.Module, seed: int, episodes: int = 20) -> float:
-    """Average the first episode of each of several environments, with drawn actions."""
-    envs = make_env("CartPole-v1", episodes, seed=10_000 + seed)
-    generator = torch.Generator().manual_seed(seed)
-    observations, _ = envs.reset(seed=10_000 + seed)
-    alive, total = np.ones(episodes, dtype=bool), np.zeros(episodes)
-    while alive.any():
-        with torch.no_grad():
-            logits = policy(torch.as_tensor(observations, dtype=torch.float32))
-        if tuple(logits.shape) != (episodes, 2):
-            raise Stop("returned", "wrong shape", f"the policy's logits have shape {list(logits.shape)}.")
-        actions = torch.multinomial(logits.softmax(-1), 1, generator=generator)[:, 0].numpy()
-        observations, rewards, terminated, truncated, _ = envs.step(actions)
+def mean_return(taken: list[Any], seed: int) -> float:
+    """Average the first episode of each of several environments, in which these actions are taken."""
+    envs = make_env("CartPole-v1", EPISODES, seed=10_000 + seed)
+    envs.reset(seed=10_000 + seed)
+    alive, total = np.ones(EPISODES, dtype=bool), np.zeros(EPISODES)
+    for actions in taken:
+        _, rewards, terminated, truncated, _ = envs.step(np.asarray(actions))
         total += rewards * alive
         alive &= ~(terminated | truncated)
+        if not alive.any():
+            break
     return float(total.mean())
