@@ -152,7 +152,6 @@ for thing in gc.get_objects():
         object.__setattr__(thing, "function", lambda answer: iter(()))
     if kind in ("PartResult", "Verdict", "Result", "TestedPart"):
         vars(thing).update(points=4.0, kind="right")
-sys.modules["__main__"].Worker.described = lambda *_: {"finding": ("stop", "right", "clipped-loss", [])}
 """,
         fools=CHECK,
         verdicts=WRONG,
