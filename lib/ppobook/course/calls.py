@@ -220,8 +220,10 @@ class _Writer(Writer):
     def content(self, value: Any) -> list[Any]:
         if not _moves(value):
             return super().content(value)
-        hooks = isinstance(value, nn.Module) and (OrderedDict, set)
-        return [[[k, self.node(v)] for k, v in vars(value).items() if not (hooks and isinstance(v, hooks))]]
+        own = vars(value).items()
+        if isinstance(value, nn.Module):  # a new one has the hooks, none of them set
+            own = {k: v for k, v in own if not isinstance(v, OrderedDict | set)}.items()
+        return [[[key, self.node(entry)] for key, entry in own]]
 
     def other(self, value: Any) -> Any:
         if isinstance(value, StudentFunction):
