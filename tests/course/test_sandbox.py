@@ -152,7 +152,8 @@ def test_an_endless_cell_is_stopped_and_what_was_used_is_reported(open_grader):
         grader.cell("for _ in range(1000): print('x' * 10_000); import os; os.write(1, b'x' * 10**5)", 300.0)
         is None
     )
-    used = grader.sandbox.close()
+    used = grader.sandbox
+    used.close()
     assert 0.5 < used.cpu < 60
     assert 50 < used.peak_mb < 1500
 

@@ -185,9 +185,8 @@ class _Run:
             # The student's process is sent the generators' states, which must be nobody else's.
             with checks.fixed_seeds(0), Sandbox(self.limits, protected=self.sandboxed) as sandbox:
                 done = self._once(Grader(sandbox))
-            used = sandbox.close()
-            self.result.cpu += used.cpu
-            self.result.peak_mb = max(self.result.peak_mb, used.peak_mb)
+            self.result.cpu += sandbox.cpu
+            self.result.peak_mb = max(self.result.peak_mb, sandbox.peak_mb)
             if done:
                 break
             if time.monotonic() >= self.until:

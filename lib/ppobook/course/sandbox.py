@@ -25,14 +25,13 @@ import sys
 import tempfile
 import threading
 import time
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from . import syscalls
 from .limits import Ended, Limits
 
-__all__ = ["Limits", "NoSandbox", "Sandbox", "Usage", "available", "readable"]
+__all__ = ["Limits", "NoSandbox", "Sandbox", "available", "readable"]
 
 READY = b"ready"  # what a student's process says when it can be asked
 _START = 300.0  # seconds that a process has for its imports
@@ -46,14 +45,6 @@ _KEPT = ("PATH", "LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH")  # of the environment, 
 
 class NoSandbox(RuntimeError):  # noqa: N818
     """A sandbox can't be made here; the message says why."""
-
-
-@dataclass(frozen=True)
-class Usage:
-    """Resources that a sandbox has used: CPU seconds, and the most memory at once."""
-
-    cpu: float = 0.0
-    peak_mb: float = 0.0
 
 
 def available() -> str | None:
@@ -90,6 +81,13 @@ class Sandbox:
     protected : bool
         False leaves out the sandbox.
 
+    Attributes
+    ----------
+    deadline : float
+        The time at which it is ended, whatever it does.
+    cpu, peak_mb : float
+        The CPU seconds that it has used, and the most memory at once.
+
     Raises
     ------
     NoSandbox
@@ -98,10 +96,10 @@ class Sandbox:
 
     def __init__(self, limits: Limits | None = None, *, protected: bool = True) -> None:
         self.limits = limits or Limits()
-        self.deadline = time.monotonic() + _START  # when it is ended, whatever it does
+        self.deadline = time.monotonic() + _START
         self._reason = ""
         self._cpu: dict[int, float] = {}
-        self._peak = 0
+        self.peak_mb = 0.0
         self._folder: Any = None
         self._process: subprocess.Popen[bytes]
         start: Any = functools.partial(
@@ -157,7 +155,7 @@ class Sandbox:
                 stat = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
                 self._cpu[pid] = (int(stat[11]) + int(stat[12])) / os.sysconf("SC_CLK_TCK")
                 memory += _memory(pid)
-        self._peak = max(self._peak, memory)
+        self.peak_mb = max(self.peak_mb, memory / 2**20)
         return memory
 
     def kill(self) -> None:
@@ -172,8 +170,12 @@ class Sandbox:
         """Say why the process doesn't answer, as far as is known."""
         return Ended(self._reason) if self._reason else ended
 
-    def close(self) -> Usage:
-        """End it, and what it has used."""
+    @property
+    def cpu(self) -> float:
+        return sum(self._cpu.values())
+
+    def close(self) -> None:
+        """End it."""
         self.kill()
         if self._process.returncode is None:
             if self._watcher is not threading.current_thread():
@@ -184,7 +186,6 @@ class Sandbox:
                     stream.close()  # type: ignore[union-attr]
             if self._folder is not None:
                 self._folder.cleanup()
-        return Usage(sum(self._cpu.values()), self._peak / 2**20)
 
     def __enter__(self) -> Sandbox:
         return self
