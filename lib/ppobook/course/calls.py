@@ -27,10 +27,10 @@ from torch import nn
 
 from ppobook.teaching.checks import Mistake, Stop
 
-from .channel import Graphs, Side, raised_as
+from .channel import Side, raised_as
 from .limits import Ended
 from .sandbox import Sandbox
-from .serialization import Malformed, Reader, Writer, opaque
+from .serialization import Attach, Malformed, Reader, Writer, opaque
 
 __all__ = ["Grader", "StudentFunction"]
 
@@ -159,8 +159,8 @@ class Grader(Side):
     def writer(self, known: dict[int, Any]) -> _Writer:
         return _Writer(self, known)
 
-    def reader(self, sent: dict[int, Any], graphs: Graphs | None = None) -> _Reader:
-        return _Reader(self, sent, graphs)
+    def reader(self, sent: dict[int, Any], attach: Attach | None = None) -> _Reader:
+        return _Reader(self, sent, attach)
 
     def function(self, number: int, name: str, given: tuple[Any, ...]) -> StudentFunction:
         if number not in self._functions:
@@ -199,7 +199,7 @@ class _Writer(Writer):
     """
 
     def __init__(self, grader: Grader, known: dict[int, Any]) -> None:
-        super().__init__({id(value): number for number, value in known.items()})
+        super().__init__(known)
         self._grader = grader
 
     def number(self, value: Any) -> int:
@@ -275,8 +275,7 @@ def _lends(value: Any) -> tuple[str, ...] | None:
 class _Reader(Reader):
     """Reads what the student's process sends: functions and networks of its own too."""
 
-    def __init__(self, grader: Grader, sent: dict[int, Any], graphs: Graphs | None) -> None:
-        attach = graphs.attach if graphs is not None and graphs.inputs else None
+    def __init__(self, grader: Grader, sent: dict[int, Any], attach: Attach | None) -> None:
         super().__init__(ChainMap({}, grader.objects), attach)
         self._grader = grader
         self._given = tuple(v for v in sent.values() if isinstance(v, torch.Tensor | np.ndarray))

@@ -22,7 +22,7 @@ import numpy as np
 import torch
 
 from .limits import Ended
-from .serialization import LARGEST, Malformed, Reader, Writer
+from .serialization import LARGEST, Attach, Malformed, Reader, Writer
 
 __all__ = ["Graphs", "Side", "raised_as"]
 
@@ -138,7 +138,7 @@ class Side:
                 continue
             try:
                 payload, changes, chance = json.loads(data)
-                reader = self.reader(writer.sent, graphs)
+                reader = self.reader(writer.sent, graphs.attach if graphs.inputs else None)
                 for number, content in changes:
                     reader.put(writer.sent[number], content)
                 self._set_random(reader.value(chance))
@@ -229,7 +229,7 @@ class Side:
         """A writer of a message whose reader knows these objects by their numbers."""
         raise NotImplementedError
 
-    def reader(self, sent: dict[int, Any], graphs: Graphs | None = None) -> Reader:
+    def reader(self, sent: dict[int, Any], attach: Attach | None = None) -> Reader:
         """A reader of a message, which may be the answer to one with which objects were sent."""
         raise NotImplementedError
 

@@ -19,7 +19,17 @@ import numpy as np
 import torch
 from torch import nn
 
-__all__ = ["LARGEST", "Malformed", "Opaque", "Reader", "TooLarge", "Writer", "differentiable", "opaque"]
+__all__ = [
+    "LARGEST",
+    "Attach",
+    "Malformed",
+    "Opaque",
+    "Reader",
+    "TooLarge",
+    "Writer",
+    "differentiable",
+    "opaque",
+]
 
 LARGEST = 32 * 2**20  # bytes of a message
 _ENTRIES, _DEPTH = 500_000, 60
@@ -55,12 +65,12 @@ def opaque(name: str) -> Opaque:
 class Writer:
     """Writes the nodes of one message.
 
-    `numbers` maps the id() of an object to the number by which the reader knows it. An array, a tensor or a
-    generator gets a number, so that it arrives as one object where it stands twice.
+    `known` holds, by their numbers, objects that the reader has. An array, a tensor or a generator gets a
+    number, so that it arrives as one object where it stands twice.
     """
 
-    def __init__(self, numbers: Mapping[int, int] | None = None) -> None:
-        self._numbers = dict(numbers or {})
+    def __init__(self, known: Mapping[int, Any] | None = None) -> None:
+        self._numbers = {id(value): number for number, value in (known or {}).items()}
         self.sent: dict[int, Any] = {}  # what was given a number in this message
         self.graphs: dict[int, torch.Tensor] = {}  # of those, what carries an autograd graph
         self._entries = self._size = self._depth = 0
@@ -190,6 +200,10 @@ def _kind(value: Any) -> str:
     return "array" if isinstance(value, np.ndarray) else ""
 
 
+# A tensor's number and the tensor, to the tensor with its graph.
+Attach = Callable[[int, torch.Tensor], torch.Tensor]
+
+
 class Reader:
     """Reads the nodes of one message.
 
@@ -200,7 +214,7 @@ class Reader:
     def __init__(
         self,
         known: MutableMapping[int, Any] | None = None,
-        attach: Callable[[int, torch.Tensor], torch.Tensor] | None = None,
+        attach: Attach | None = None,
     ) -> None:
         self.known = {} if known is None else known
         self.objects: dict[int, Any] = {}  # what has a number in this message

@@ -26,10 +26,10 @@ from traitlets.config import Config
 import ppobook.envs  # noqa: F401 - its environments can be made by their ids
 from ppobook.teaching import checks
 
-from .channel import Graphs, Side, raised_as
+from .channel import Side, raised_as
 from .limits import Ended
 from .sandbox import READY
-from .serialization import Reader, Writer
+from .serialization import Attach, Reader, Writer
 
 __all__ = ["Notebook", "Worker"]
 
@@ -132,10 +132,10 @@ class Worker(Side):
         self.notebook, self._process = notebook, os.getpid()
         self.proxies: dict[int, _Lent] = {}
 
-    def send(self, kind: bytes, data: bytes) -> None:
+    def send(self, kind: bytes, message: Any) -> None:
         if os.getpid() != self._process:  # a fork of a cell that went on as if it were the notebook
             os._exit(0)
-        super().send(kind, data)
+        super().send(kind, message)
 
     def do(self, verb: Any, args: Any, kwargs: dict[str, Any]) -> Any:
         match verb:
@@ -160,8 +160,8 @@ class Worker(Side):
     def writer(self, known: dict[int, Any]) -> _Writer:
         return _Writer(self, known)
 
-    def reader(self, sent: dict[int, Any], graphs: Graphs | None = None) -> _Reader:
-        return _Reader(self, sent, graphs)
+    def reader(self, sent: dict[int, Any], attach: Attach | None = None) -> _Reader:
+        return _Reader(self, sent, attach)
 
     def described(self, error: BaseException) -> dict[str, Any]:
         finding: Any = None
@@ -181,7 +181,7 @@ class _Writer(Writer):
     """Writes functions and networks of the student's too."""
 
     def __init__(self, worker: Worker, known: dict[int, Any]) -> None:
-        super().__init__({id(value): number for number, value in known.items()})
+        super().__init__(known)
         self._worker = worker
 
     def other(self, value: Any) -> Any:
@@ -202,8 +202,7 @@ class _Writer(Writer):
 class _Reader(Reader):
     """Reads what the grader sends, and brings what is here already to the state that it has there."""
 
-    def __init__(self, worker: Worker, sent: dict[int, Any], graphs: Graphs | None) -> None:
-        attach = graphs.attach if graphs is not None and graphs.inputs else None
+    def __init__(self, worker: Worker, sent: dict[int, Any], attach: Attach | None) -> None:
         super().__init__(ChainMap(worker.objects, sent), attach)
         self._worker = worker
 
