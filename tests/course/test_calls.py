@@ -103,6 +103,29 @@ def test_an_optimizer_moves_the_graders_parameter(f):
     assert optimizer.param_groups[0]["params"][0] is logits
 
 
+def test_what_is_played_in_the_students_process_takes_few_messages(f, grader, monkeypatch):
+    sent = []
+    monkeypatch.setattr(grader, "send", lambda *message: sent.append(type(grader).send(grader, *message)))
+    evaluate = f("""
+import gymnasium as gym
+def f(policy, env_id, episodes, seed):
+    env, found = gym.make(env_id), []
+    generator = torch.Generator().manual_seed(seed)
+    for episode in range(episodes):
+        (obs, _), total, over = env.reset(seed=seed if episode == 0 else None), 0.0, False
+        while not over:
+            chances = policy(torch.as_tensor(obs)[None]).softmax(-1)
+            action = torch.multinomial(chances, 1, generator=generator).item()
+            obs, reward, terminated, truncated, _ = env.step(action)
+            total, over = total + reward, terminated or truncated
+        found.append(total)
+    return np.array(found)
+""")
+    verdict = checks.run("capstone-evaluate", evaluate)
+    assert verdict.right, verdict.message
+    assert len(sent) == 6  # the cell, the name, and four evaluations of up to 400 episodes
+
+
 def test_a_network_is_the_same_object_in_every_call(f):
     step = f("""
 seen = []
@@ -237,7 +260,8 @@ def test_only_what_was_lent_can_be_asked_for(f, grader):
         f("def f(): return kept(1)")()
 
 
-_REQUEST = [["list", ["cell", "1", 1]], *[["list", []]] * 3]
+_CONTEXT = ["tuple", [9, False, None, ["tuple", []]]]
+_REQUEST = [["tuple", ["cell", "1", 1]], *[["tuple", []]] * 2, _CONTEXT]
 _STATE = ["tuple", ["", ["tuple", ["MT19937", "", 700]], 3]]
 FRAMES = {
     "half a message": "b'='",
@@ -247,7 +271,7 @@ FRAMES = {
     "another request": f"message(b'?', json.dumps({_REQUEST}).encode())",
     "an answer": "message(b'=', json.dumps([True, [], None]).encode())",
     "a change of what isn't there": "message(b'=', json.dumps([1, [[1, 2]], None]).encode())",
-    "an endless error": """message(b'!', json.dumps([["dict", [["type", 10**400]]], [], None]).encode())""",
+    "an endless error": "message(b'!', json.dumps([['dict', None, [['type', 10**400]]], [], None]).encode())",
     "a random state": f"message(b'=', json.dumps([1, [], {_STATE}]).encode())",
 }
 

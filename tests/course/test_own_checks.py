@@ -204,11 +204,6 @@ WRONG = {
         clash,
         "exercises/90_doubling_checks.py: name must be one that no check of the book has, got 'pg-loss'",
     ),
-    "a label of the book's": (
-        lambda folder: replace(file(folder, ".md"), "ex-double", "ex-pg-loss"),
-        "exercises/90_doubling.md: the label must be one that the book does not have, got 'ex-pg-loss', "
-        "which is in 01_vanilla_policy_gradient",
-    ),
     "no message": (
         lambda folder: file(folder, "_checks.toml").unlink(),
         "exercises/90_doubling_checks.py: the mistake 'squared' must have a message in "
@@ -217,10 +212,6 @@ WRONG = {
     "no Python": (
         lambda folder: replace(file(folder), "def double(answer):", "def double(answer)"),
         "exercises/90_doubling_checks.py, line 10: SyntaxError: expected ':'",
-    ),
-    "an exception": (
-        lambda folder: replace(file(folder), "CHAPTER = ", "CHAPTER = nothing\nCHAPTER = "),
-        "exercises/90_doubling_checks.py, line 6: NameError: name 'nothing' is not defined",
     ),
 }
 

@@ -2,7 +2,6 @@
 
 import contextlib
 import os
-import struct
 import subprocess
 import sys
 import tempfile
@@ -12,9 +11,7 @@ from pathlib import Path
 import pytest
 
 from ppobook.course import sandbox as sandboxes
-from ppobook.course import syscalls
 from ppobook.course.calls import Grader
-from ppobook.course.limits import Ended
 from ppobook.course.sandbox import Limits, NoSandbox, Sandbox, available
 from ppobook.teaching import checks
 
@@ -68,6 +65,8 @@ libc = ctypes.CDLL(None, use_errno=True)
 assert libc.ptrace(16, 1, 0, 0) == -1 and refused(os.kill, {os.getpid()}, 0)
 assert libc.process_vm_readv(1, None, 0, None, 0, 0) == libc.process_vm_writev(1, None, 0, None, 0, 0) == -1
 assert libc.syscall(438, 0, 0, 0) == -1 and ctypes.get_errno() == 1  # pidfd_getfd
+if os.uname().machine == "x86_64":  # which knows the same calls by other numbers
+    assert libc.syscall(2**30 + 39) == -1 and ctypes.get_errno() == 1
 assert refused(os.sched_setaffinity, 0, os.sched_getaffinity(0))
 assert libc.unshare(0x10000000) == -1 and libc.mount(b"none", b"/tmp", b"tmpfs", 0, None) == -1
 status = pathlib.Path("/proc/self/status").read_text()
@@ -100,17 +99,6 @@ assert libc.shmget(0, 2**20, 0o1600) == libc.msgget(0, 0o1600) == libc.semget(0,
 assert os.statvfs("/dev/shm").f_blocks * os.statvfs("/dev/shm").f_frsize <= 2**20
 assert len(mmap.mmap(-1, 2**20, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)) == 2**20
 """
-FULL = """
-import os
-try:
-    with open('/tmp/x', 'wb') as f:
-        for _ in range(400): f.write(b'x' * 2**20)
-except OSError as error: found = error.errno
-for n in range(400):
-    try: open(f'/tmp/{n}', 'wb').write(b'x' * 2**20)
-    except OSError: found = 28
-assert found in (27, 28)
-"""
 FORKS = """
 import os, time
 made = 0
@@ -122,70 +110,12 @@ try:
 except OSError:
     assert made < 80, made
 """
-HERE = "import os; space = os.readlink('/proc/self/ns/pid')"
 
 
-@pytest.mark.parametrize(
-    "cell", [CLOSED, UNCOUNTED, FULL, FORKS], ids=["closed", "uncounted", "full", "forks"]
-)
+@pytest.mark.parametrize("cell", [CLOSED, UNCOUNTED, FORKS], ids=["closed", "uncounted", "forks"])
 def test_nothing_is_possible_that_should_not_be(grader, cell):
     assert grader.cell(cell, 300.0) is None
     assert "Memory" in grader.cell("import numpy as np\na = np.ones(2**30)", 300.0)["type"]
-
-
-def filtered(machine, name, number, *arguments):
-    """Return the filter's answer to a system call: "allow", "fail" or "end"."""
-    given = struct.pack("=IIQ6Q", number, name, 0, *arguments, *[0] * (6 - len(arguments)))
-    lines, at, held = [*struct.iter_unpack("=HBBI", syscalls.program(machine))], 0, 0
-    while True:
-        code, then, otherwise, value = lines[at]
-        at += 1
-        if code == 0x06:
-            return {0x7FFF0000: "allow", 0x80000000: "end"}.get(value, "fail")
-        if code == 0x20:
-            (held,) = struct.unpack_from("=I", given, value)
-        elif code == 0x54:
-            held &= value
-        else:
-            at += then if (held >= value if code == 0x35 else held == value) else otherwise
-
-
-@pytest.mark.parametrize(("machine", "read"), [("x86_64", 0), ("aarch64", 63)])
-def test_what_the_filter_says(machine, read):
-    name, mmap, refused = syscalls.MACHINES[machine]
-    assert filtered(machine, name, read) == "allow"
-    assert {filtered(machine, name, number) for number in (*refused, 2**30 + read)} == {"fail"}
-    assert filtered(machine, 0x40000003, read) == "end"
-    flags = {0x02: "allow", 0x22: "allow", 0x01: "allow", 0x21: "fail", 0x23: "fail", 0x8021: "fail"}
-    assert {one: filtered(machine, name, mmap, 0, 1, 3, one) for one in flags} == flags
-
-
-ENDS = "import os; os._exit(0)"
-SWALLOWS = (
-    "import signal\nsignal.signal(14, lambda *a: 0)\nwhile True:\n    try: 1\n    except BaseException: 1"
-)
-MEMORY = """
-import os, time
-import numpy as np
-for _ in range(5):
-    if os.fork() == 0:
-        a = np.ones(2**24); time.sleep(1000)
-time.sleep(1000)
-"""
-
-
-@pytest.mark.parametrize(
-    ("cell", "reason", "seconds"), [(ENDS, "ended", 300), (SWALLOWS, "time", 5), (MEMORY, "memory", 300)]
-)
-def test_a_process_ends_alone_and_with_all_that_it_started(grader, open_grader, cell, reason, seconds):
-    loud = open_grader(HERE, memory_mb=700)
-    space = loud.name("space")
-    loud.sandbox.deadline = time.monotonic() + seconds
-    with pytest.raises(Ended) as caught:
-        loud.cell(cell, 300.0)
-    assert caught.value.reason == reason
-    assert _left_over(space) == []
-    assert grader.cell("1 + 1", 300.0) is None
 
 
 def test_an_endless_cell_is_stopped_and_what_was_used_is_reported(open_grader):
@@ -195,7 +125,8 @@ def test_an_endless_cell_is_stopped_and_what_was_used_is_reported(open_grader):
         grader.cell("for _ in range(1000): print('x' * 10_000); import os; os.write(1, b'x' * 10**5)", 300.0)
         is None
     )
-    used = grader.sandbox.close()
+    used = grader.sandbox
+    used.close()
     assert 0.5 < used.cpu < 60
     assert 50 < used.peak_mb < 1500
 
@@ -248,22 +179,16 @@ def test_libraries_that_lie_below_tmp_are_there(monkeypatch):
         assert done.stdout == "x = 1\n", done.stderr
 
 
-def test_where_there_can_be_none_it_says_why(tmp_path, monkeypatch):
+def test_where_there_can_be_none_it_says_why(monkeypatch):
     monkeypatch.setattr(sandboxes, "_tried", lambda line: "setting up uid map: Permission denied")
-    monkeypatch.setattr(sandboxes, "PROC_SYS", tmp_path)
     sandboxes._grouped.cache_clear()
-    assert available() == "bubblewrap doesn't start a sandbox here: setting up uid map: Permission denied"
-    for setting, refuses, do in sandboxes.REFUSING:
-        path = tmp_path / setting.replace(".", "/")
-        path.parent.mkdir(exist_ok=True)
-        path.write_text(f"{refuses}\n")
-        assert do in available()
-        path.unlink()
+    said = "bubblewrap doesn't start a sandbox here (setting up uid map: Permission denied); the guide says"
+    assert available().startswith(said)
     sandboxes._grouped.cache_clear()
     monkeypatch.setattr(sandboxes.shutil, "which", lambda name: None)
     assert "bubblewrap is missing: install it" in available()
     monkeypatch.setattr(sandboxes.sys, "platform", "darwin")
-    assert available() == "macOS has no bubblewrap, which needs Linux."
+    assert "must have Linux on x86_64 or aarch64, got darwin" in available()
     monkeypatch.setattr(sandboxes.sys, "executable", "/usr/bin/false")
     with pytest.raises(NoSandbox, match="can't be made"):
         Sandbox(protected=False)
@@ -288,30 +213,6 @@ def test_without_a_sandbox_it_is_a_process_in_a_folder_of_its_own(monkeypatch):
             time.sleep(0.1)
         else:
             raise AssertionError("a process of the submission lives on")
-
-
-# What macOS or Windows lack; and a course's commands are imported all the same.
-ELSEWHERE = """
-import os, signal, sys
-import torch, gymnasium, IPython, nbgrader.api
-for name in ("resource", "pwd", "fcntl"):
-    sys.modules[name] = None
-for owner, names in ((os, "fork wait4 killpg pread getuid"), (signal, "SIGALRM setitimer")):
-    for name in names.split():
-        delattr(owner, name)
-from ppobook.course import run, sandbox, trail, work, worker
-from ppobook.course.calls import Grader
-sys.platform = "win32"
-assert "Windows" in sandbox.available()
-with sandbox.Sandbox(protected=False) as process:
-    assert Grader(process).cell("1 + 1", 300.0) is None
-"""
-
-
-def test_a_system_without_what_this_one_has():
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path)), "USER": "ada"}
-    done = subprocess.run([sys.executable, "-c", ELSEWHERE], capture_output=True, text=True, env=environment)
-    assert done.returncode == 0, done.stderr
 
 
 def _left_over(space):

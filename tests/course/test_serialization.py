@@ -111,16 +111,16 @@ FORGED = {
     "a kind that is none": ["pickle", "cos\nsystem\n"],
     "a reference to nothing": ["ref", 3],
     "no node": {"a": 1},
-    "a tensor with too few bytes": ["tensor", -1, "float32", [1000], "AAAA", False, None, False],
+    "a tensor with too few bytes": ["tensor", -1, "float32", [1000], "AAAA", False, None],
     "a negative size": ["array", -1, "<f8", [-1, -1], "AAAAAAAA"],
     "pointers": ["array", -1, "|O", [1], "AAAAAAAAAAA="],
     "a record": ["array", -1, "<f8,<f8", [1], "AAAAAAAAAAAAAAAAAAAAAA=="],
     "a number of ours": ["array", 1, "|b1", [1], "AA=="],
     "a function": ["function", 1, "f"],
-    "an unhashable key": ["dict", [[["list", []], 1]]],
+    "an unhashable key": ["dict", None, [[["list", None, []], 1]]],
     "two with one number": ["tuple", [["array", -1, "|b1", [1], "AA=="]] * 2],
-    "keys with one hash": ["dict", [[k * (2**61 - 1), 0] for k in range(1, 20_001)]],
-    "a generator of another kind": ["numpy generator", -1, ["dict", [["bit_generator", "MT19937"]]]],
+    "keys with one hash": ["dict", None, [[k * (2**61 - 1), 0] for k in range(1, 20_001)]],
+    "a generator of another kind": ["numpy generator", -1, ["dict", None, [["bit_generator", "MT19937"]]]],
 }
 
 
@@ -133,7 +133,7 @@ def test_made_up_messages_are_refused(node):
 def test_few_lists_cannot_unfold_to_millions():
     reader = Reader({1: [], 2: []})
     with pytest.raises(Malformed, match="stand twice"):
-        reader.put(reader.known[1], [["ref", 2]] * 300)
+        reader.put(reader.known[1], [[["ref", 2]] * 300])
 
 
 def test_only_plain_attributes_that_are_there_can_be_changed():
@@ -142,5 +142,5 @@ def test_only_plain_attributes_that_are_there_can_be_changed():
             self.lr, self.step, self._hidden = 0.1, print, 1
 
     made = Optimizer()
-    Reader().put(made, [["lr", 0.2], ["step", 3], ["_hidden", 4], ["other", 5]])
+    Reader().put(made, [[["lr", 0.2], ["step", 3], ["_hidden", 4], ["other", 5]]])
     assert vars(made) == {"lr": 0.2, "step": print, "_hidden": 1}

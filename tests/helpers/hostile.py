@@ -119,10 +119,9 @@ for place in (COURSE, COURSE + "/graded", COURSE + "/..", {home!r}, "/tmp", "/va
 
 # An answer that is written by hand.
 FORGING = """
-import json
 def answer(node):
     side = next(thing for thing in gc.get_objects() if type(thing).__name__ == "Worker")
-    side.send(b"=", json.dumps([node, [], None]).encode())
+    side.send(b"=", [node, [], None])
 """
 
 WRONG = {LOSS: "mistake"}
@@ -153,7 +152,6 @@ for thing in gc.get_objects():
         object.__setattr__(thing, "function", lambda answer: iter(()))
     if kind in ("PartResult", "Verdict", "Result", "TestedPart"):
         vars(thing).update(points=4.0, kind="right")
-sys.modules["__main__"]._described = lambda error: {"finding": ("stop", "right", "clipped-loss", [])}
 """,
         fools=CHECK,
         verdicts=WRONG,
@@ -171,7 +169,7 @@ sys.modules["__main__"]._described = lambda error: {"finding": ("stop", "right",
         says=("cell 2: Ended",),
     ),
     "forged-message": Attack(
-        FORGING + function("answer(['dict', [[k * (2**61 - 1), 0] for k in range(1, 10**5)]])"),
+        FORGING + function("answer(['dict', None, [[k * (2**61 - 1), 0] for k in range(1, 10**5)]])"),
         verdicts=ENDED,
     ),
     "forks": Attack(

@@ -5,29 +5,30 @@ given, which stay with the grader. A side that waits for an answer answers what 
 that was computed from others stays in its autograd graph: its backward asks the other side for the
 gradients.
 
-The two sides write differently, because only one of them can be trusted. `Grader` in `ppobook.course.calls`
-sends pickles and reads JSON, `Worker` in `ppobook.course.worker` the other way round.
+The two sides differ in what they write and read beyond plain values: see `ppobook.course.calls` and
+`ppobook.course.worker`. Only the student's process reads anything that could run code.
 """
 
 from __future__ import annotations
 
 import contextlib
 import itertools
+import json
 import random
 import struct
-from dataclasses import dataclass, field
 from typing import IO, Any
 
 import numpy as np
 import torch
 
 from .limits import Ended
-from .serialization import LARGEST, Malformed
+from .serialization import LARGEST, Attach, Malformed, Reader, Writer
 
-__all__ = ["Graphs", "Request", "Side", "attach", "base_of", "raised_as"]
+__all__ = ["Graphs", "Side", "raised_as"]
 
 _HEAD = struct.Struct("<cQ")
 _ASK, _VALUE, _RAISED = b"?", b"=", b"!"
+MESSAGE = 5000  # characters of an exception's text that are sent
 
 
 class Graphs:
@@ -37,15 +38,17 @@ class Graphs:
         self.side, self.call = side, call
         self.inputs = {n: t for n, t in sent.items() if isinstance(t, torch.Tensor) and t.requires_grad}
 
+    def attach(self, number: int, value: torch.Tensor) -> torch.Tensor:
+        """Attach a tensor to the graph that it has on the other side."""
+        return _Border.apply(self, number, value, *self.inputs.values())
+
     def gradients(self, number: int, gradient: torch.Tensor) -> list[torch.Tensor | None]:
         with torch.no_grad():
-            found = self.side.ask(["gradients", self.call, number], (gradient,))
-        if not isinstance(found, dict):
-            raise Ended("forged", "the gradients weren't gradients")
-        slopes = [found.get(n) for n in self.inputs]
+            found = self.side.ask(("gradients", self.call, number), (gradient,))
+        slopes = [found.get(n) if isinstance(found, dict) else found for n in self.inputs]
         for slope, leaf in zip(slopes, self.inputs.values(), strict=True):
             if slope is not None and getattr(slope, "shape", None) != leaf.shape:
-                raise Ended("forged", "the gradients weren't gradients")
+                raise Ended("forged")
         return slopes
 
     def __del__(self) -> None:
@@ -68,57 +71,44 @@ class _Border(torch.autograd.Function):
         return None, None, None, *ctx.graphs.gradients(ctx.number, gradient)
 
 
-def attach(graphs: Graphs, number: int, value: torch.Tensor) -> torch.Tensor:
-    """Attach a tensor to the graph that it has on the other side."""
-    return _Border.apply(graphs, number, value, *graphs.inputs.values())
-
-
-@dataclass
-class Request:
-    """A request of the other side.
+class Side:
+    """One end of the channel.
 
     Attributes
     ----------
-    objects : what can change among the arguments, by its number
-    before : its content before the call
-    inputs : the leaves of autograd graphs among the arguments, by their numbers
+    objects : dict
+        By its number, what the grader has sent of objects that can change; here the object of this side.
+    lent : dict
+        By its number, what the other side may call.
+    forgotten : list
+        The calls whose graphs are not needed any more.
     """
-
-    verb: Any
-    args: Any
-    kwargs: Any
-    context: Any
-    inputs: dict[int, torch.Tensor]
-    objects: dict[int, Any] = field(default_factory=dict)
-    before: dict[int, Any] = field(default_factory=dict)
-
-
-class Side:
-    """One end of the channel."""
 
     def __init__(self, reads: IO[bytes], writes: IO[bytes]) -> None:
         self._reads, self._writes = reads, writes
         self._calls = itertools.count(1)
         self._random: tuple[Any, ...] | None = None  # the generators' state that both sides have
         self._graphs: dict[int, tuple[dict[int, torch.Tensor], dict[int, torch.Tensor]]] = {}
-        self.lent: dict[int, Any] = {}  # what the other side may call, by its number
+        self.objects: dict[int, Any] = {}
+        self.lent: dict[int, Any] = {}
         self._numbers: dict[int, int] = {}  # of what was lent, by its id()
         self._lent_count = itertools.count(1)
-        self.forgotten: list[int] = []  # calls whose graphs are not needed any more
+        self.forgotten: list[int] = []
 
     # --- messages
 
-    def send(self, kind: bytes, data: bytes) -> None:
+    def send(self, kind: bytes, message: Any) -> None:
+        data = json.dumps(message).encode()
         try:
             self._writes.write(_HEAD.pack(kind, len(data)) + data)
             self._writes.flush()
         except (OSError, ValueError):
-            raise Ended("ended", "the process ended") from None
+            raise Ended("ended") from None
 
     def receive(self) -> tuple[bytes, bytes]:
         kind, size = _HEAD.unpack(self._exactly(_HEAD.size))
         if kind not in (_ASK, _VALUE, _RAISED) or size > LARGEST:
-            raise Ended("forged", "what was sent is no message")
+            raise Ended("forged")
         return kind, self._exactly(size)
 
     def _exactly(self, size: int) -> bytes:
@@ -127,28 +117,36 @@ class Side:
         except (OSError, ValueError):
             found = b""
         if len(found) < size:
-            raise Ended("ended", "the process ended")
+            raise Ended("ended")
         return found
 
     # --- asking and answering
 
-    def ask(self, verb: list[Any], args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None) -> Any:
+    def ask(self, verb: tuple[Any, ...], args: tuple[Any, ...] = (), kwargs: Any = None) -> Any:
         """Send a request, answer what is asked meanwhile, and give back the value or raise the exception."""
         call = next(self._calls)
         self.forgotten, gone = [], self.forgotten
-        context = (call, torch.is_grad_enabled(), self.random_changed(), gone)
-        data, sent = self.write_request(verb, args, tuple((kwargs or {}).items()), context)
-        self.send(_ASK, data)
-        graphs = Graphs(self, call, sent)
+        context = call, torch.is_grad_enabled(), self._random_changed(), tuple(gone)
+        writer = self.writer({})
+        parts = (verb, args, tuple((kwargs or {}).items()), context)
+        self.send(_ASK, [writer.node(part) for part in parts])
+        graphs = Graphs(self, call, writer.sent)
         while True:
             kind, data = self.receive()
             if kind == _ASK:
                 self.answer(data)
                 continue
             try:
-                found = self.read_reply(data, sent, graphs, raised=kind == _RAISED)
+                payload, changes, chance = json.loads(data)
+                reader = self.reader(writer.sent, graphs.attach if graphs.inputs else None)
+                for number, content in changes:
+                    reader.put(writer.sent[number], content)
+                self._set_random(reader.value(chance))
+                found = reader.value(payload)
+                if kind == _RAISED:
+                    found = self.exception(found)
             except Exception as error:  # whatever goes wrong is the sender's doing
-                raise Ended("forged", f"what came back can't be read: {error}") from None
+                raise Ended("forged", error) from None
             if kind == _RAISED:
                 raise found
             return found
@@ -156,41 +154,57 @@ class Side:
     def answer(self, data: bytes) -> None:
         """Do what was asked, and send the result."""
         try:
-            request = self.read_request(data)
-            call, grad, chance, gone = request.context
+            reader = self.reader({})
+            verb, args, kwargs, context = (reader.value(node) for node in json.loads(data))
+            call, grad, chance, gone = context
             for number in gone:
                 self._graphs.pop(number, None)
-            self.set_random(chance)
-            named = dict(request.kwargs)
+            self._set_random(chance)
+            named, objects = dict(kwargs), reader.objects
+            before = self._contents(objects)
         except Exception as error:
-            raise Ended("forged", f"a request can't be read: {type(error).__name__}") from None
+            raise Ended("forged", type(error).__name__) from None
+        tensors = {n: getattr(t, "leaf", t) for n, t in objects.items() if isinstance(t, torch.Tensor)}
+        inputs = {n: leaf for n, leaf in tensors.items() if leaf.requires_grad}
         kind, found = _VALUE, None
         with torch.set_grad_enabled(bool(grad)):
             try:
-                found = self.do(request.verb, request.args, named)
+                found = self.do(verb, args, named)
             except Malformed as error:
-                raise Ended("forged", f"{error}") from None
+                raise Ended("forged", error) from None
             except Ended:
                 raise
             except BaseException as error:
-                kind, found = _RAISED, error
+                kind, found = _RAISED, self.described(error)
         try:
-            reply, graphs = self.write_reply(request, found, raised=kind == _RAISED)
+            reply, graphs = self._reply(objects, before, found)
         except Exception as error:  # it is too large, or can't be looked at
             kind = _RAISED
-            reply, graphs = self.write_reply(request, error, raised=True)
+            reply, graphs = self._reply(objects, before, self.described(error))
         if graphs:
-            self._graphs[call] = graphs, request.inputs
+            self._graphs[call] = graphs, inputs
         self.send(kind, reply)
+
+    def _reply(self, objects: dict[int, Any], before: dict[int, Any], found: Any) -> tuple[Any, Any]:
+        writer = self.writer(objects)
+        node = writer.node(found)  # first, because an iterator that is read may change them too
+        after = self._contents(objects)
+        changes = [[n, writer.content(value)] for n, value in objects.items() if after[n] != before[n]]
+        return [node, changes, writer.node(self._random_changed())], writer.graphs
+
+    def _contents(self, objects: dict[int, Any]) -> dict[int, Any]:
+        """The content of objects, to see which of them change."""
+        writer = self.writer(objects)
+        return {n: writer.content(value) for n, value in objects.items()}
 
     def do(self, verb: Any, args: Any, kwargs: dict[str, Any]) -> Any:
         """Do what a request asks for."""
         match verb:
-            case ["call", int() as number]:
+            case ("call", int() as number):
                 if not callable(self.lent.get(number)):
                     raise ReferenceError("it was lent for another part, or never")
                 return self.lent[number](*args, **kwargs)
-            case ["gradients", int() as call, int() as number]:
+            case ("gradients", int() as call, int() as number):
                 outputs, inputs = self._graphs[call]
                 leaves = {n: leaf for n, leaf in inputs.items() if leaf.requires_grad}
                 if not leaves:
@@ -211,30 +225,37 @@ class Side:
 
     # --- what the two sides do differently
 
-    def write_request(self, verb: Any, args: Any, kwargs: Any, context: Any) -> tuple[bytes, dict[int, Any]]:
-        """The message, and what was given a number in it."""
+    def writer(self, known: dict[int, Any]) -> Writer:
+        """A writer of a message whose reader knows these objects by their numbers."""
         raise NotImplementedError
 
-    def read_request(self, data: bytes) -> Request:
+    def reader(self, sent: dict[int, Any], attach: Attach | None = None) -> Reader:
+        """A reader of a message, which may be the answer to one with which objects were sent."""
         raise NotImplementedError
 
-    def write_reply(self, request: Request, found: Any, *, raised: bool) -> tuple[bytes, dict[int, Any]]:
-        """The message, and the tensors in it that carry a graph."""
-        raise NotImplementedError
+    def described(self, error: BaseException) -> dict[str, Any]:
+        """Describe an exception that the other side raises in its turn."""
+        kinds = type(error).__mro__
+        base = next(kind.__name__ for kind in kinds if kind.__module__ == "builtins")
+        try:
+            text = str(error)[:MESSAGE]
+        except BaseException:
+            text = ""
+        return {"type": kinds[0].__name__, "base": base, "message": text}
 
-    def read_reply(self, data: bytes, sent: dict[int, Any], graphs: Graphs, *, raised: bool) -> Any:
-        """The value or the exception. Of what was sent, changes are made here too."""
+    def exception(self, described: Any) -> BaseException:
+        """The exception that was described."""
         raise NotImplementedError
 
     # --- the global random generators, which a check seeds
 
-    def random_changed(self) -> Any:
+    def _random_changed(self) -> Any:
         """The generators' state, or None if the other side has it already."""
         state = _random_state()
         known, self._random = self._random, state
         return None if state == known else state
 
-    def set_random(self, state: Any) -> None:
+    def _set_random(self, state: Any) -> None:
         if state is None:
             return
         tensor, (kind, keys, place, *rest), (version, numbers, gauss) = state
@@ -261,8 +282,3 @@ def raised_as(name: str, base: type[BaseException], message: str, **own: Any) ->
             with contextlib.suppress(TypeError):  # as of UnicodeDecodeError, which takes five
                 return type(name, (above,), content)(message)
     raise TypeError(f"`base` must be an exception, got {base.__name__}")
-
-
-def base_of(error: BaseException) -> str:
-    """The nearest of Python's own classes that an exception belongs to."""
-    return next(kind.__name__ for kind in type(error).__mro__ if kind.__module__ == "builtins")

@@ -14,10 +14,9 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import hmac
-import json
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from typing import Any
 
 from ppobook.teaching import checks
@@ -36,13 +35,6 @@ RESTARTS = 6  # how often a notebook is run again because its process ended
 _MESSAGE = 10_000  # characters of what is said of a part
 _GRACE = 3.0  # seconds that a cell has to end after its clock has rung
 
-# What is said where a check couldn't come to a verdict, by the reason.
-_ENDED = {
-    "time": ("slow", "it was still running when the time was up"),
-    "memory": ("ended", "it needed more memory than it may have"),
-    "ended": ("ended", "it ended the process that it ran in"),
-    "forged": ("ended", "what its process sent back was no answer"),
-}
 _CELLS = "The notebook's cells took more than half of the submission's time; the rest was not run."
 _WHOLE = "The submission as a whole took longer than it may; the rest was not run."
 
@@ -90,16 +82,6 @@ class Result:
     def points(self) -> float:
         """Sum the points of the parts that were tested."""
         return sum(part.points for part in self.parts.values())
-
-    def as_json(self) -> str:
-        return json.dumps(asdict(self), ensure_ascii=False, indent=1)
-
-    @classmethod
-    def from_json(cls, text: str) -> Result:
-        content = json.loads(text)
-        content["parts"] = {name: PartResult(**part) for name, part in content["parts"].items()}
-        content["errors"] = [CellError(**error) for error in content["errors"]]
-        return cls(**content)
 
 
 def part_seeds(secret: str, student: str, submission: bytes) -> Callable[[str], int]:
@@ -203,9 +185,8 @@ class _Run:
             # The student's process is sent the generators' states, which must be nobody else's.
             with checks.fixed_seeds(0), Sandbox(self.limits, protected=self.sandboxed) as sandbox:
                 done = self._once(Grader(sandbox))
-            used = sandbox.close()
-            self.result.cpu += used.cpu
-            self.result.peak_mb = max(self.result.peak_mb, used.peak_mb)
+            self.result.cpu += sandbox.cpu
+            self.result.peak_mb = max(self.result.peak_mb, sandbox.peak_mb)
             if done:
                 break
             if time.monotonic() >= self.until:
@@ -281,8 +262,9 @@ class _Run:
             self._put(part, self._verdict(part, answer), time.monotonic() - began)
         except Ended as ended:
             if not self._leftovers(ended):
-                kind, name = _ENDED[ended.reason]
-                self._put(part, Verdict(kind, name, f"✗ Not right: {name}."), time.monotonic() - began)
+                kind = "slow" if ended.reason == "time" else "ended"
+                said = Verdict(kind, ended.words, f"✗ Not right: {ended.words}.")
+                self._put(part, said, time.monotonic() - began)
         return grader.ended is None
 
     def _verdict(self, part: PackPart, answer: Any) -> Verdict:

@@ -4,6 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+# By the reason, what a reader is told.
+_WORDS = {
+    "time": "it was still running when the time was up",
+    "memory": "it needed more memory than it may have",
+    "ended": "it ended the process that it ran in",
+    "forged": "what its process sent back was no answer",
+}
+
 
 @dataclass(frozen=True)
 class Limits:
@@ -27,6 +35,6 @@ class Ended(BaseException):
     reason is "time", "ended", "memory" or "forged"; the words are for a reader.
     """
 
-    def __init__(self, reason: str, words: str) -> None:
-        super().__init__(words)
-        self.reason, self.words = reason, words
+    def __init__(self, reason: str, detail: object = "") -> None:
+        super().__init__(detail or _WORDS[reason])
+        self.reason, self.words = reason, _WORDS[reason]

@@ -9,10 +9,9 @@ from __future__ import annotations
 import ast
 import inspect
 import itertools
-import re
 import textwrap
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
 from unittest import mock
@@ -27,17 +26,14 @@ from ppobook.teaching.checks import others
 from ppobook.teaching.checks.findings import Either
 from ppobook.teaching.tags import Cell, part
 
-_LABEL = re.compile(r"^:label: ex-(\S+)", re.M)
-
 
 def beside(master: Path) -> Path:
     """The file of checks that belongs to a master, whether it is there or not."""
     return master.with_name(f"{master.stem}_checks.py")
 
 
-@contextmanager
-def known(found: ExerciseSet) -> Iterator[Collection[str]]:
-    """The names of a set's own checks, which `checks.run` knows until the block is left.
+def known(found: ExerciseSet) -> AbstractContextManager[Mapping[str, Any]]:
+    """The checks of a set's own by name, which `checks.run` knows until the block is left.
 
     Raises
     ------
@@ -45,11 +41,7 @@ def known(found: ExerciseSet) -> Iterator[Collection[str]]:
         The file can't be loaded, or a check of it has the name of one of the book's.
     """
     file = beside(found.path)
-    if not found.own or not file.exists():
-        yield ()
-        return
-    with others.known(file) as own:
-        yield tuple(own)
+    return others.known(file) if found.own and file.exists() else nullcontext({})
 
 
 @contextmanager
@@ -98,18 +90,20 @@ def refuse(found: ExerciseSet) -> None:
     ------
     ValueError
         The file of checks can't be loaded, a test names a check that there is not, a check sends its reader
-        to a section that there is not or has no message for a mistake, or a label is one of the book's.
+        to a section that there is not or has no message for a mistake.
     """
     if not found.own:
         return
-    _refuse_labels(found)
     file = beside(found.path)
     name_of = f"exercises/{file.name}"
-    if not file.exists():
-        _refuse_unknown(found, checks.names(), f"in {name_of}, which is not there")
-        return
-    with others.known(file) as own:
-        _refuse_unknown(found, checks.names(), f"in {name_of}, which has {', '.join(own) or 'none'}")
+    with known(found) as own:
+        there = checks.names()
+        for p in masters.parts(found.notebook):
+            if p.role == "test" and p.name not in there:
+                raise ValueError(
+                    f"exercises/{found.path.name}: there must be a check named {p.name!r} in {name_of}, "
+                    f"which has {', '.join(own) or 'none'}{did_you_mean(p.name, list(there))}"
+                )
         for name, entry in own.items():
             sections = entry.chapter.sections
             if entry.section not in sections:
@@ -123,29 +117,6 @@ def refuse(found: ExerciseSet) -> None:
                         f"{name_of}: the mistake {mistake!r} must have a message in "
                         f"exercises/{file.with_suffix('.toml').name}, and has none"
                     )
-
-
-def _refuse_labels(found: ExerciseSet) -> None:
-    book = {
-        label: path.stem
-        for path in (found.book / "exercises" / "masters").glob("*.md")
-        for label in _LABEL.findall(path.read_text(encoding="utf-8"))
-    }
-    for one in found.exercises:
-        if one.label in book:
-            raise ValueError(
-                f"exercises/{found.path.name}: the label must be one that the book does not have, got "
-                f"'ex-{one.label}', which is in {book[one.label]}"
-            )
-
-
-def _refuse_unknown(found: ExerciseSet, there: Collection[str], where: str) -> None:
-    for p in masters.parts(found.notebook):
-        if p.role == "test" and p.name not in there:
-            raise ValueError(
-                f"exercises/{found.path.name}: there must be a check named {p.name!r} {where}"
-                f"{did_you_mean(p.name, list(there))}"
-            )
 
 
 def _mistakes(source: str) -> Iterator[str]:

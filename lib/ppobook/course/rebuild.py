@@ -9,10 +9,10 @@ A cell that lost its id and its tag is found by its place between the pack's cel
 from __future__ import annotations
 
 import ast
+import itertools
 import json
 import re
-from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -26,6 +26,10 @@ _HALVES = re.compile("[\ud800-\udfff]")
 LARGEST = 20 * 2**20  # bytes of a notebook
 MOST_CELLS = 2000
 MOST_CODE = 2**20  # characters of code: all of it is read as Python, more than once
+_TOO_LARGE = (
+    f"The notebook must have at most {LARGEST >> 20} MB, {MOST_CELLS} cells and {MOST_CODE >> 20} MB of "
+    "code, and has more."
+)
 
 
 class Unreadable(ValueError):  # noqa: N818
@@ -54,8 +58,6 @@ class Rebuilt:
     ----------
     cells : list of RunCell
     texts : dict from manual part to str
-    unchanged : set of str
-        The parts that are as they were handed out.
     missing : list of str
         The manual parts whose cell was deleted.
     unclear : list of str
@@ -66,7 +68,6 @@ class Rebuilt:
 
     cells: list[RunCell] = field(default_factory=list)
     texts: dict[str, str] = field(default_factory=dict)
-    unchanged: set[str] = field(default_factory=set)
     missing: list[str] = field(default_factory=list)
     unclear: list[str] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
@@ -107,8 +108,8 @@ def rebuild(notebook: Notebook, submission: bytes) -> Rebuilt:
     given, own = notebook["cells"], _cells(submission)
     chosen = _match(given, own, result.notes)
     free = _free(given, own, chosen)
-    for run in _runs(free):
-        _match_by_place(given, run, chosen, result.notes)
+    for _, run in itertools.groupby(free, lambda one: (one.after, one.before)):
+        _match_by_place(given, [*run], chosen, result.notes)
     free = _free(given, own, chosen)
     for index, cell in enumerate(given):
         p = part(cell)
@@ -145,8 +146,6 @@ def _add(result: Rebuilt, cell: Cell, own: _Own | None) -> None:
     """A cell of the pack, with what stands in its place in the submission."""
     p, given = part(cell), cell["source"]
     source = given if own is None or _same(own, cell) else own.source
-    if p is not None and p.role in ("solution", "manual") and source == given:
-        result.unchanged.add(p.name)
     if p is not None and p.role == "manual":
         result.texts[p.name] = source if source != given else ""
     elif p is not None and p.role == "solution":
@@ -174,9 +173,6 @@ def _match(given: list[Cell], own: list[_Own], notes: list[str]) -> dict[int, _O
     """For each cell of the pack the submission's that stands for it: by id, tag, source, what it defines."""
     chosen: dict[int, _Own] = {}
     taken: set[int] = set()
-    twice = [count for count in Counter(one.id for one in own if one.id).values() if count > 1]
-    if twice:
-        notes.append(f"{len(twice)} cell ids stand in it more than once.")
 
     def take(is_it: Callable[[int, _Own], bool], how: str = "") -> None:
         for index, cell in enumerate(given):
@@ -248,14 +244,6 @@ def _free(given: list[Cell], own: list[_Own], chosen: Mapping[int, _Own]) -> lis
     return found
 
 
-def _runs(free: Iterable[_Own]) -> list[list[_Own]]:
-    """The cells that stand between the same two of the pack."""
-    runs: dict[tuple[int, int], list[_Own]] = {}
-    for one in free:
-        runs.setdefault((one.after, one.before), []).append(one)
-    return list(runs.values())
-
-
 def _match_by_place(given: list[Cell], run: list[_Own], chosen: dict[int, _Own], notes: list[str]) -> None:
     """Let cells that stand where a cell of the pack is missing stand for it, where there is no doubt."""
     after, before = run[0].after, run[0].before
@@ -285,11 +273,9 @@ def sources(submission: bytes) -> list[str]:
 
 
 def _cells(submission: bytes) -> list[_Own]:
-    cells = _read(submission).get("cells")
-    if not isinstance(cells, list):
-        raise Unreadable("The file has no cells, so it is no notebook.")
+    cells = _read(submission)["cells"]
     if len(cells) > MOST_CELLS:
-        raise Unreadable(f"The notebook has {len(cells)} cells; at most {MOST_CELLS} are read.")
+        raise Unreadable(_TOO_LARGE)
     found, code = [], 0
     for index, cell in enumerate(cells):
         if not isinstance(cell, Mapping):
@@ -303,7 +289,7 @@ def _cells(submission: bytes) -> list[_Own]:
         is_code = cell.get("cell_type") == "code"
         code += len(source) * is_code
         if code > MOST_CODE:
-            raise Unreadable(f"The notebook has more than {MOST_CODE >> 20} MB of code, which is not read.")
+            raise Unreadable(_TOO_LARGE)
         metadata = cell.get("metadata")
         tags = metadata.get("tags") if isinstance(metadata, Mapping) else None
         tags = [one for one in tags if isinstance(one, str)] if isinstance(tags, list) else []
@@ -315,18 +301,13 @@ def _cells(submission: bytes) -> list[_Own]:
 
 def _read(submission: bytes) -> Mapping[str, Any]:
     if len(submission) > LARGEST:
-        raise Unreadable(f"The file has {len(submission) >> 20} MB; at most {LARGEST >> 20} are read.")
+        raise Unreadable(_TOO_LARGE)
     if not submission.strip():
         raise Unreadable("The file is empty.")
     try:
-        try:
-            content = json.loads(submission)
-        except UnicodeDecodeError:  # as an old editor on Windows saves it
-            content = json.loads(submission.decode("cp1252", errors="replace"))
-    except RecursionError:
-        raise Unreadable("The file is nested too deeply for a notebook.") from None
-    except ValueError as error:
+        content = json.loads(submission)
+    except (ValueError, RecursionError) as error:
         raise Unreadable(f"The file is no notebook, or was truncated: {error}.") from None
-    if not isinstance(content, Mapping):
-        raise Unreadable("The file is JSON and no notebook.")
+    if not isinstance(content, Mapping) or not isinstance(content.get("cells"), list):
+        raise Unreadable("The file has no cells, so it is no notebook.")
     return content

@@ -45,36 +45,6 @@ class Summary:
     cpu: float
 
 
-def reasons(
-    job: Job, submission: Submission, records: Mapping[str, Record], content: str, checks: bool = True
-) -> str:
-    """Why a submission has to be graded; empty if its records hold.
-
-    Parameters
-    ----------
-    job, submission
-    records : mapping from student to Record
-    content : str
-        The digest of the submission's bytes.
-    checks : bool
-        Whether another check is a reason.
-    """
-    mine = [records.get(student) for student in submission.students]
-    if any(record is None for record in mine):
-        return "new"
-    for record in mine:
-        assert record is not None
-        if record.failed:
-            return "failed before"
-        if record.submission != content or record.by != submission.by:
-            return "another submission"
-        if record.pack != job.sheet.pack:
-            return "another pack"
-        if checks and any(record.checks.get(name) != job.checks[name] for name in job.checks):
-            return "another check"
-    return ""
-
-
 def grade(
     job: Job,
     submissions: Sequence[Submission],
@@ -144,13 +114,29 @@ def due(
     records = read_records(job.folder, job.sheet.assignment, students)
     todo = []
     for submission in submissions:
-        content = digest(submission.path.read_bytes())
-        why = reasons(job, submission, records, content, checks=part is None)
+        why = _reason(job, submission, [records.get(student) for student in submission.students], part)
         if part is not None:  # what isn't graded yet is left to `grade`
             why = "" if why else "asked for"
         if why or again:
             todo.append((submission, why or "again"))
     return todo, len(submissions) - len(todo)
+
+
+def _reason(job: Job, submission: Submission, mine: Sequence[Record | None], part: str | None) -> str:
+    """Why a submission has to be graded; empty if its records hold."""
+    content = digest(submission.path.read_bytes())
+    for record in mine:
+        if record is None:
+            return "new"
+        if record.failed:
+            return "failed before"
+        if record.submission != content or record.by != submission.by:
+            return "another submission"
+        if record.pack != job.sheet.pack:
+            return "another pack"
+        if part is None and any(record.checks.get(name) != job.checks[name] for name in job.checks):
+            return "another check"
+    return ""
 
 
 def _records(

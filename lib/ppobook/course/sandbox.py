@@ -25,14 +25,13 @@ import sys
 import tempfile
 import threading
 import time
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from . import syscalls
 from .limits import Ended, Limits
 
-__all__ = ["Limits", "NoSandbox", "Sandbox", "Usage", "available", "readable"]
+__all__ = ["Limits", "NoSandbox", "Sandbox", "available", "readable"]
 
 READY = b"ready"  # what a student's process says when it can be asked
 _START = 300.0  # seconds that a process has for its imports
@@ -41,60 +40,24 @@ _OPEN_FILES = 128
 # Of the checks' folder, what can be read inside. The rest holds slow definitions, which are solutions.
 _CHECKS = Path("teaching", "checks")
 _SHOWN = ("__init__.py", "findings.py", "beside")
-_KEPT = (
-    "PATH",
-    "LD_LIBRARY_PATH",
-    "DYLD_LIBRARY_PATH",
-    "SYSTEMROOT",
-)  # of the environment, without a sandbox
-# Systems without bubblewrap.
-ELSEWHERE = {"darwin": "macOS", "win32": "Windows (outside of WSL)"}
-PROC_SYS = Path("/proc/sys")
-# A system's setting, the value with which bubblewrap can't do its work, and what to do.
-REFUSING = (
-    (
-        "kernel.apparmor_restrict_unprivileged_userns",
-        "1",
-        "allow it with the AppArmor profile that the guide shows at “Where bubblewrap is refused”, or until "
-        "the next start with sudo sysctl -w kernel.apparmor_restrict_unprivileged_userns=0",
-    ),
-    (
-        "kernel.unprivileged_userns_clone",
-        "0",
-        "allow it with sudo sysctl -w kernel.unprivileged_userns_clone=1",
-    ),
-    ("user.max_user_namespaces", "0", "allow it with sudo sysctl -w user.max_user_namespaces=10000"),
-)
+_KEPT = ("PATH", "LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH")  # of the environment, without a sandbox
 
 
 class NoSandbox(RuntimeError):  # noqa: N818
     """A sandbox can't be made here; the message says why."""
 
 
-@dataclass(frozen=True)
-class Usage:
-    """Resources that a sandbox has used: CPU seconds, and the most memory at once."""
-
-    cpu: float = 0.0
-    peak_mb: float = 0.0
-
-
 def available() -> str | None:
     """Return why there can be no sandbox here; None where there can."""
-    if not sys.platform.startswith("linux"):
-        return f"{ELSEWHERE.get(sys.platform, 'this system')} has no bubblewrap, which needs Linux."
+    if not sys.platform.startswith("linux") or os.uname().machine not in syscalls.MACHINES:
+        return f"bubblewrap must have Linux on {' or '.join(syscalls.MACHINES)}, got {sys.platform}."
     if shutil.which("bwrap") is None:
         return "bubblewrap is missing: install it (Debian, Ubuntu: sudo apt install bubblewrap)."
-    if os.uname().machine not in syscalls.MACHINES:
-        return f"a sandbox needs a processor of the kind {' or '.join(syscalls.MACHINES)}."
     said = _tried(_grouped(Limits()))
-    if said is None:
-        return None
-    for setting, refuses, do in REFUSING:
-        with contextlib.suppress(OSError):
-            if (PROC_SYS / setting.replace(".", "/")).read_text().strip() == refuses:
-                return f"this system lets bubblewrap make no namespaces ({said}): {do}."
-    return f"bubblewrap doesn't start a sandbox here: {said}"
+    return said and (
+        f"bubblewrap doesn't start a sandbox here ({said}); the guide says at “Where bubblewrap is refused” "
+        "what this system has to allow."
+    )
 
 
 def readable(folder: Path) -> str | None:
@@ -118,6 +81,13 @@ class Sandbox:
     protected : bool
         False leaves out the sandbox.
 
+    Attributes
+    ----------
+    deadline : float
+        The time at which it is ended, whatever it does.
+    cpu, peak_mb : float
+        The CPU seconds that it has used, and the most memory at once.
+
     Raises
     ------
     NoSandbox
@@ -126,10 +96,10 @@ class Sandbox:
 
     def __init__(self, limits: Limits | None = None, *, protected: bool = True) -> None:
         self.limits = limits or Limits()
-        self.deadline = time.monotonic() + _START  # when it is ended, whatever it does
+        self.deadline = time.monotonic() + _START
         self._reason = ""
         self._cpu: dict[int, float] = {}
-        self._peak = 0
+        self.peak_mb = 0.0
         self._folder: Any = None
         self._process: subprocess.Popen[bytes]
         start: Any = functools.partial(
@@ -148,9 +118,10 @@ class Sandbox:
             self._folder = tempfile.TemporaryDirectory(prefix="submission-", ignore_cleanup_errors=True)
             here = self._folder.name
             kept = {key: os.environ[key] for key in _KEPT if key in os.environ}
-            kept |= dict.fromkeys(("TMPDIR", "TEMP", "TMP", "USERPROFILE"), here)
             bound = _bound(self.limits) if shutil.which("prlimit") else []
-            self._process = start([*bound, *worker], cwd=here, env=environment(here) | kept)
+            self._process = start(
+                [*bound, *worker], cwd=here, env=environment(here) | kept | {"TMPDIR": here}
+            )
         assert self._process.stdout is not None
         assert self._process.stdin is not None
         self.reads, self.writes = self._process.stdout, self._process.stdin
@@ -184,7 +155,7 @@ class Sandbox:
                 stat = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
                 self._cpu[pid] = (int(stat[11]) + int(stat[12])) / os.sysconf("SC_CLK_TCK")
                 memory += _memory(pid)
-        self._peak = max(self._peak, memory)
+        self.peak_mb = max(self.peak_mb, memory / 2**20)
         return memory
 
     def kill(self) -> None:
@@ -193,19 +164,18 @@ class Sandbox:
         if self._process.returncode is None:
             with contextlib.suppress(OSError):
                 self._look()
-                if hasattr(os, "killpg"):
-                    os.killpg(self._process.pid, signal.SIGKILL)
-                else:
-                    self._process.kill()
+                os.killpg(self._process.pid, signal.SIGKILL)
 
     def explain(self, ended: Ended) -> Ended:
         """Say why the process doesn't answer, as far as is known."""
-        if self._reason == "memory":
-            return Ended("memory", "it needed more memory than it may have")
-        return Ended("time", "it took too long") if self._reason == "time" else ended
+        return Ended(self._reason) if self._reason else ended
 
-    def close(self) -> Usage:
-        """End it, and what it has used."""
+    @property
+    def cpu(self) -> float:
+        return sum(self._cpu.values())
+
+    def close(self) -> None:
+        """End it."""
         self.kill()
         if self._process.returncode is None:
             if self._watcher is not threading.current_thread():
@@ -216,7 +186,6 @@ class Sandbox:
                     stream.close()  # type: ignore[union-attr]
             if self._folder is not None:
                 self._folder.cleanup()
-        return Usage(sum(self._cpu.values()), self._peak / 2**20)
 
     def __enter__(self) -> Sandbox:
         return self
@@ -231,14 +200,15 @@ class Sandbox:
 def command(limits: Limits, filter_number: int) -> list[str]:
     """The command line of a sandbox, less what is to be run: what can be seen inside, and that is all."""
     # By its path, for it is started without an environment: its own can be read inside, in /proc/1.
-    line = [
-        *_as_another_user(),
-        _program("env"),
-        "-i",
-        *_bound(limits, _processes() + limits.processes),
+    line = [*_as_another_user(), _program("env"), "-i", *_bound(limits, _processes() + limits.processes)]
+    line += [
         _program("bwrap"),
+        "--seccomp",
+        str(filter_number),
+        "--unshare-user",
+        "--unshare-all",
+        "--disable-userns",
     ]
-    line += ["--seccomp", str(filter_number), "--unshare-user", "--unshare-all", "--disable-userns"]
     line += ["--die-with-parent", "--new-session", "--uid", "65534", "--gid", "65534"]
     line += ["--hostname", "sandbox", "--clearenv", "--ro-bind", "/usr", "/usr"]
     for name in ("/bin", "/sbin", "/lib", "/lib32", "/lib64"):

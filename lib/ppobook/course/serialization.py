@@ -1,7 +1,7 @@
-"""The form in which a student's process sends values: JSON, with the bytes of arrays and tensors in base64.
+"""The form in which values travel between the grader and a student's process: JSON, with bytes in base64.
 
-Reading it makes numbers, text, containers, arrays and tensors and runs no code of the sender's. The grader
-sends pickles instead, which only the student's process reads: see `ppobook.course.channel`.
+Reading it makes numbers, text, containers, arrays and tensors and runs no code of the sender's. The student's
+process reads a few kinds of nodes more, which only the grader writes: see `ppobook.course.calls`.
 
     data = json.dumps(Writer().node({"loss": torch.ones(2)}))
     Reader().value(json.loads(data))
@@ -12,15 +12,23 @@ from __future__ import annotations
 import base64
 import itertools
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, MutableMapping, Sequence
 from typing import Any
 
 import numpy as np
 import torch
+from torch import nn
 
 __all__ = [
-    *("LARGEST", "Malformed", "Opaque", "Reader", "TooLarge", "Writer", "differentiable", "opaque", "pack"),
-    *("put_tensor", "sent_generator", "sent_tensor", "unpack"),
+    "LARGEST",
+    "Attach",
+    "Malformed",
+    "Opaque",
+    "Reader",
+    "TooLarge",
+    "Writer",
+    "differentiable",
+    "opaque",
 ]
 
 LARGEST = 32 * 2**20  # bytes of a message
@@ -54,53 +62,15 @@ def opaque(name: str) -> Opaque:
     return type(kept, (Opaque,), {})()
 
 
-def pack(value: torch.Tensor | np.ndarray) -> tuple[str, list[int], bytes]:
-    """The dtype, the shape and the bytes of a tensor or an array.
-
-    Raises
-    ------
-    TooLarge
-        The bytes don't fit into a message.
-    """
-    shape = list(value.shape)
-    if math.prod(shape) * value.itemsize > LARGEST / 2:
-        raise TooLarge(f"a value of shape {shape} is too large to be sent")
-    if isinstance(value, np.ndarray):
-        return value.dtype.str, shape, np.ndarray.tobytes(value)
-    plain = value.detach().resolve_conj().resolve_neg().contiguous()
-    raw = plain.view(torch.int16) if plain.dtype == torch.bfloat16 else plain
-    return str(value.dtype).removeprefix("torch."), shape, raw.numpy().tobytes()
-
-
-def unpack(name: Any, shape: Any, data: bytes) -> Any:
-    """The tensor or the array of which `pack` gave the dtype, the shape and the bytes."""
-    if type(name) is not str or any(type(size) is not int or not 0 <= size < 2**40 for size in shape):
-        raise Malformed("a dtype must be a name, and a size an integer of at least 0")
-    if name not in _TENSORS:
-        dtype = np.dtype(name)
-        if len(name) > 4 or dtype.kind not in _KINDS:
-            raise Malformed("an array must hold numbers")
-        if not data and 0 in shape:
-            return np.zeros(shape, dtype)
-        found = np.frombuffer(data, np.uint8 if dtype.kind == "b" else dtype).reshape(shape)
-        return found != 0 if dtype.kind == "b" else found.copy()
-    tensor = _TENSORS[name]
-    if not data and 0 in shape:
-        return torch.zeros(shape, dtype=tensor)
-    raw = torch.frombuffer(bytearray(data), dtype=torch.uint8 if tensor == torch.bool else tensor)
-    return (raw != 0 if tensor == torch.bool else raw).reshape(shape).clone()
-
-
 class Writer:
     """Writes the nodes of one message.
 
-    `numbers` maps the id() of an object to the number by which the reader knows it. An array, a tensor or a
-    generator that stands twice in a message gets a number, so that it arrives as one object.
+    `known` holds, by their numbers, objects that the reader has. An array, a tensor or a generator gets a
+    number, so that it arrives as one object where it stands twice.
     """
 
-    def __init__(self, numbers: Mapping[int, int] | None = None, count: Iterator[int] | None = None) -> None:
-        self._numbers = dict(numbers or {})
-        self._count = itertools.count(-1, -1) if count is None else count
+    def __init__(self, known: Mapping[int, Any] | None = None) -> None:
+        self._numbers = {id(value): number for number, value in (known or {}).items()}
         self.sent: dict[int, Any] = {}  # what was given a number in this message
         self.graphs: dict[int, torch.Tensor] = {}  # of those, what carries an autograd graph
         self._entries = self._size = self._depth = 0
@@ -135,33 +105,33 @@ class Writer:
             return value
         if isinstance(value, bytes | bytearray):
             return ["bytes", self.base64(value)]
-        if isinstance(value, list | tuple):
-            return ["tuple" if isinstance(value, tuple) else "list", self.content(value)]
-        if isinstance(value, dict):
-            return ["dict", self.content(value)]
-        if isinstance(value, np.random.Generator) and type(value.bit_generator) is np.random.PCG64:
-            return ["numpy generator", self._number(value), *self.content(value)]
-        if isinstance(value, torch.Generator):
-            return ["torch generator", self._number(value), *self.content(value)]
-        if isinstance(value, np.ndarray):
-            if value.dtype.kind not in _KINDS:
-                return self.node(value.tolist())
-            return ["array", self._number(value), *self.content(value)]
-        if isinstance(value, torch.Tensor):
-            if value.layout != torch.strided or value.device.type != "cpu" or _name(value) not in _TENSORS:
-                return self.other(value)
-            number, graph = self._number(value), value.requires_grad and not value.is_leaf
-            if graph:
-                self.graphs[number] = value
-            return ["tensor", number, *self.content(value), graph]
-        return self.other(value)
+        if isinstance(value, tuple):
+            return ["tuple", *self.content([*value])]
+        if isinstance(value, list | dict):
+            return ["list" if isinstance(value, list) else "dict", None, *self.content(value)]
+        if isinstance(value, np.ndarray) and value.dtype.kind not in _KINDS:
+            return self.node(value.tolist())
+        kind = _kind(value)
+        return self.numbered(kind, value) if kind else self.other(value)
+
+    def numbered(self, kind: str, value: Any) -> list[Any]:
+        """A node for an object that can change and be referred to."""
+        number = self._numbers[id(value)] = self.number(value)
+        self.sent[number] = value
+        if kind == "graph":
+            self.graphs[number] = value
+        return [kind, number, *self.content(value)]
+
+    def number(self, value: Any) -> int:
+        """A number for an object that has none yet."""
+        return -1 - len(self.sent)
 
     def content(self, value: Any) -> list[Any]:
-        """The value of an object that can change, without its identity."""
-        if isinstance(value, list | tuple):
-            return [self.node(entry) for entry in value]
+        """The content of an object that can change, without its identity."""
+        if isinstance(value, list):
+            return [[self.node(entry) for entry in value]]
         if isinstance(value, dict):
-            return [[self.node(key), self.node(entry)] for key, entry in value.items()]
+            return [[[self.node(key), self.node(entry)] for key, entry in value.items()]]
         if isinstance(value, np.random.Generator):
             return [self.node(value.bit_generator.state)]
         if isinstance(value, torch.Generator):
@@ -173,11 +143,18 @@ class Writer:
             return [*self.packed(value), value.requires_grad, None if slope is None else self.packed(slope)]
         plain = bool | int | float | str | list | dict | tuple | np.ndarray | torch.Tensor | None
         kept = {k: entry for k, entry in vars(value).items() if k[0] != "_" and isinstance(entry, plain)}
-        return [[key, self.node(entry)] for key, entry in kept.items()]
+        return [[[key, self.node(entry)] for key, entry in kept.items()]]
 
     def packed(self, value: Any) -> list[Any]:
-        name, shape, data = pack(value)
-        return [name, shape, self.base64(data)]
+        """The dtype, the shape and the bytes of a tensor or an array."""
+        shape = list(value.shape)
+        if math.prod(shape) * value.itemsize > LARGEST / 2:
+            raise TooLarge(f"a value of shape {shape} is too large to be sent")
+        if isinstance(value, np.ndarray):
+            return [value.dtype.str, shape, self.base64(np.ndarray.tobytes(value))]
+        plain = value.detach().resolve_conj().resolve_neg().contiguous()
+        raw = plain.view(torch.int16) if plain.dtype == torch.bfloat16 else plain
+        return [_name(value), shape, self.base64(raw.numpy().tobytes())]
 
     def base64(self, data: bytes | bytearray) -> str:
         self._grow(4 * len(data) // 3)
@@ -187,11 +164,6 @@ class Writer:
         self._size += size
         if self._size > LARGEST * 0.9:
             raise TooLarge("a value with too many bytes can't be sent")
-
-    def _number(self, value: Any) -> int:
-        number = self._numbers[id(value)] = next(self._count)
-        self.sent[number] = value
-        return number
 
     def other(self, value: Any) -> Any:
         """A node for what is neither a number nor text, a container, an array, a tensor or a generator."""
@@ -214,11 +186,39 @@ def _name(value: torch.Tensor) -> str:
     return str(value.dtype).removeprefix("torch.")
 
 
-class Reader:
-    """Reads the nodes of one message; `known` holds what the sender may refer to by a number."""
+def _kind(value: Any) -> str:
+    """The kind of node of an array, a tensor or a generator; empty for other values."""
+    if isinstance(value, torch.Tensor):
+        if value.layout != torch.strided or value.device.type != "cpu" or _name(value) not in _TENSORS:
+            return ""
+        graph = value.requires_grad and not value.is_leaf
+        return "graph" if graph else "parameter" if isinstance(value, nn.Parameter) else "tensor"
+    if isinstance(value, np.random.Generator):
+        return "numpy generator" if type(value.bit_generator) is np.random.PCG64 else ""
+    if isinstance(value, torch.Generator):
+        return "torch generator"
+    return "array" if isinstance(value, np.ndarray) else ""
 
-    def __init__(self, known: Mapping[int, Any] | None = None) -> None:
-        self.known = dict(known or {})
+
+# A tensor's number and the tensor, to the tensor with its graph.
+Attach = Callable[[int, torch.Tensor], torch.Tensor]
+
+
+class Reader:
+    """Reads the nodes of one message.
+
+    `known` holds what the sender may refer to by a number, and `attach` gives a tensor, with its number, the
+    autograd graph that it has on the sender's side.
+    """
+
+    def __init__(
+        self,
+        known: MutableMapping[int, Any] | None = None,
+        attach: Attach | None = None,
+    ) -> None:
+        self.known = {} if known is None else known
+        self.objects: dict[int, Any] = {}  # what has a number in this message
+        self._attach = attach
         self._containers: set[int] = set()  # lists and dicts that were referred to
         self._keys = 0
 
@@ -243,9 +243,9 @@ class Reader:
     def put(self, value: Any, content: Any) -> None:
         """Change an object to what `Writer.content` gave for it."""
         if isinstance(value, list):
-            value[:] = [self.value(entry) for entry in content]
+            value[:] = [self.value(entry) for entry in content[0]]
         elif isinstance(value, dict):
-            entries = self._dict(content)
+            entries = self._dict(content[0])
             value.clear()
             value.update(entries)
         elif isinstance(value, np.random.Generator):
@@ -253,64 +253,75 @@ class Reader:
         elif isinstance(value, torch.Generator):
             value.set_state(torch.frombuffer(bytearray(_decoded(*content)), dtype=torch.uint8))
         elif isinstance(value, np.ndarray):
-            value[...] = self._packed(*content)
+            value[...] = _unpack(*content)
         elif isinstance(value, torch.Tensor):
-            name, shape, data, requires_grad, slope = content
-            put_tensor(value, self._packed(name, shape, data), bool(requires_grad), self._slope(value, slope))
+            _put_tensor(value, *content)
         else:
-            own = {key: entry for key, entry in vars(value).items() if key[0] != "_" and not callable(entry)}
-            vars(value).update({key: self.value(node) for key, node in content if key in own})
+            self.put_object(value, content[0])
+
+    def put_object(self, value: Any, entries: Any) -> None:
+        """Change those attributes of an object that are there, are no functions and have a public name."""
+        own = {key: entry for key, entry in vars(value).items() if key[0] != "_" and not callable(entry)}
+        vars(value).update({key: self.value(node) for key, node in entries if key in own})
 
     def _value(self, kind: str, *rest: Any) -> Any:
         match kind, rest:
             case "ref", (number,):
-                found = self.known[number]
-                if isinstance(found, list | dict):  # named twice, a few of them could unfold to millions
-                    if number in self._containers:
-                        raise Malformed("a list must not stand twice in a message")
-                    self._containers.add(number)
-                return found
-            case "list" | "tuple", (entries,):
-                return (list if kind == "list" else tuple)([self.value(entry) for entry in entries])
-            case "dict", (entries,):
-                return self._dict(entries)
+                return self.referred(number)
+            case "tuple", (entries,):
+                return tuple([self.value(entry) for entry in entries])
             case "scalar", packed:
-                return self._packed(*packed)[()]
+                return _unpack(*packed)[()]
             case "bytes", (data,):
                 return _decoded(data)
-            case "array", (number, *packed):
-                return self.keep(number, self._packed(*packed))
-            case "tensor", (number, name, shape, data, requires_grad, slope, graph):
-                made = self._packed(name, shape, data)
-                if graph:
-                    return self.keep(number, self.graph(number, made))
-                if requires_grad:
-                    made.requires_grad_().grad = self._slope(made, slope)
-                return self.keep(number, made)
-            case "numpy generator", (number, *content):
-                made = np.random.Generator(np.random.PCG64(0))
-                self.put(made, content)
-                return self.keep(number, made)
-            case "torch generator", (number, *content):
-                made = torch.Generator()
-                self.put(made, content)
-                return self.keep(number, made)
             case "iterator", (entries,):
                 return iter([self.value(entry) for entry in entries])
             case "opaque", (str() as name,):
                 return opaque(name)
+            case "array", (number, *content):
+                return self.keep(number, _unpack(*content))
+            case "graph", (number, name, shape, data, *_):
+                made = _unpack(name, shape, data)
+                made = differentiable(made) if self._attach is None else self._attach(number, made)
+                return self.keep(number, made)
+            case (
+                ("list" | "dict" | "tensor" | "parameter" | "numpy generator" | "torch generator"),
+                (
+                    number,
+                    *content,
+                ),
+            ):
+                made = self.keep(number, self._made(kind, content))
+                self.put(made, content)
+                return made
         return self.other(kind, rest)
 
+    def _made(self, kind: str, content: list[Any]) -> Any:
+        """A new object of a kind, whose content comes next."""
+        if kind in ("tensor", "parameter"):
+            made = _unpack(*content[:3])
+            return made if kind == "tensor" else nn.Parameter(made, requires_grad=bool(content[3]))
+        if kind == "numpy generator":
+            return np.random.Generator(np.random.PCG64(0))
+        return {"list": list, "dict": dict, "torch generator": torch.Generator}[kind]()
+
+    def referred(self, number: Any) -> Any:
+        """What the sender refers to by a number."""
+        found = self.known[number]
+        if isinstance(found, list | dict):  # named twice, a few of them could unfold to millions
+            if number in self._containers:
+                raise Malformed("a list must not stand twice in a message")
+            self._containers.add(number)
+        return found
+
     def keep(self, number: Any, value: Any) -> Any:
-        """Note an object by the number that its sender gave to it."""
+        """Note an object by the number that its sender gave to it; a list or a dict may have none."""
+        if number is None and isinstance(value, list | dict):
+            return value
         if type(number) is not int or number >= 0 or number in self.known:
             raise Malformed("an object must have a number of its own")
-        self.known[number] = value
+        self.known[number] = self.objects[number] = value
         return value
-
-    def graph(self, number: int, value: torch.Tensor) -> torch.Tensor:
-        """A tensor that was computed from others on the sender's side."""
-        return differentiable(value)
 
     def other(self, kind: str, rest: tuple[Any, ...]) -> Any:
         """The value of a node of another kind."""
@@ -322,15 +333,6 @@ class Reader:
             raise Malformed(f"dicts must have at most {_KEYS} keys")
         return {self.value(key): self.value(entry) for key, entry in entries}
 
-    @staticmethod
-    def _packed(name: Any, shape: Any, data: Any) -> Any:
-        return unpack(name, shape, _decoded(data))
-
-    def _slope(self, value: torch.Tensor, packed: Any) -> torch.Tensor | None:
-        slope = None if packed is None else self._packed(*packed)
-        fits = isinstance(slope, torch.Tensor) and (slope.shape, slope.dtype) == (value.shape, value.dtype)
-        return slope if fits else None
-
 
 def differentiable(value: torch.Tensor) -> torch.Tensor:
     """A copy that gradients go through, and that may be written into; `leaf` is where they arrive."""
@@ -340,10 +342,11 @@ def differentiable(value: torch.Tensor) -> torch.Tensor:
     return made
 
 
-def put_tensor(
-    value: torch.Tensor, new: torch.Tensor, requires_grad: bool, slope: torch.Tensor | None
+def _put_tensor(
+    value: torch.Tensor, name: Any, shape: Any, data: Any, requires_grad: Any, packed: Any
 ) -> None:
     """Change a tensor in place. Where nothing changed it is not touched, because graphs may need it."""
+    new, slope = _unpack(name, shape, data), None if packed is None else _unpack(*packed)
     with torch.no_grad():
         if new.shape != value.shape or new.dtype != value.dtype:
             value.data = new
@@ -354,27 +357,29 @@ def put_tensor(
     elif requires_grad and not value.requires_grad:
         value.requires_grad_()
     if value.is_leaf:
-        value.grad = slope
+        fits = isinstance(slope, torch.Tensor) and (slope.shape, slope.dtype) == (value.shape, value.dtype)
+        value.grad = slope if fits else None
 
 
 def _decoded(data: Any) -> bytes:
     return base64.b64decode(data, validate=True)
 
 
-def sent_tensor(
-    name: str, shape: list[int], data: bytes, requires_grad: bool, slope: Any, graph: bool
-) -> torch.Tensor:
-    """A tensor from a pickle."""
-    made = unpack(name, shape, data)
-    if graph:
-        return differentiable(made)
-    if requires_grad:
-        made.requires_grad_().grad = None if slope is None else unpack(*slope)
-    return made
-
-
-def sent_generator(state: dict[str, Any]) -> np.random.Generator:
-    """A random generator of NumPy's from a pickle."""
-    made = np.random.Generator(getattr(np.random, state["bit_generator"])())
-    made.bit_generator.state = state
-    return made
+def _unpack(name: Any, shape: Any, data: Any) -> Any:
+    """The tensor or the array of which `Writer.packed` gave the dtype, the shape and the bytes."""
+    if type(name) is not str or any(type(size) is not int or not 0 <= size < 2**40 for size in shape):
+        raise Malformed("a dtype must be a name, and a size an integer of at least 0")
+    raw = bytearray(_decoded(data))
+    if name not in _TENSORS:
+        dtype = np.dtype(name)
+        if len(name) > 4 or dtype.kind not in _KINDS:
+            raise Malformed("an array must hold numbers")
+        if not raw and 0 in shape:
+            return np.zeros(shape, dtype)
+        found = np.frombuffer(raw, np.uint8 if dtype.kind == "b" else dtype).reshape(shape)
+        return found != 0 if dtype.kind == "b" else found.copy()
+    tensor = _TENSORS[name]
+    if not raw and 0 in shape:
+        return torch.zeros(shape, dtype=tensor)
+    made = torch.frombuffer(raw, dtype=torch.uint8 if tensor == torch.bool else tensor)
+    return (made != 0 if tensor == torch.bool else made).reshape(shape).clone()

@@ -6,14 +6,14 @@ way to the student's function anyway, and what it says is judged on the other si
 
 from __future__ import annotations
 
+import base64
 import builtins
 import contextlib
-import io
-import json
 import os
 import pickle
 import signal
 import traceback
+from collections import ChainMap
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -26,12 +26,18 @@ from traitlets.config import Config
 import ppobook.envs  # noqa: F401 - its environments can be made by their ids
 from ppobook.teaching import checks
 
-from .channel import Graphs, Request, Side, attach, base_of, raised_as
+from .channel import Side, raised_as
 from .limits import Ended
 from .sandbox import READY
-from .serialization import TooLarge, Writer, differentiable, put_tensor, unpack
+from .serialization import Attach, Reader, Writer
 
 __all__ = ["Notebook", "Worker"]
+
+# Nodes of objects that may be here already.
+_CHANGING = (
+    *("list", "dict", "array", "tensor", "parameter", "object"),
+    *("numpy generator", "torch generator"),
+)
 
 
 class _TooSlow(BaseException):
@@ -82,13 +88,7 @@ class Notebook:
 
 @contextlib.contextmanager
 def _clock(seconds: float) -> Iterator[None]:
-    """Interrupts what takes too long, and again each half second, for what swallows every exception.
-
-    Windows has no such clock; there the grader ends the process when the time is up.
-    """
-    if not hasattr(signal, "setitimer"):
-        yield
-        return
+    """Interrupts what takes too long, and again each half second, for what swallows every exception."""
 
     def ring(*_: Any) -> None:
         raise _TooSlow(f"it was still running after {seconds:g} seconds")
@@ -110,7 +110,7 @@ class _Lent:
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):
             raise AttributeError(name)
-        return self._worker.ask(["get", self._number, name])
+        return self._worker.ask(("get", self._number, name))
 
     def __repr__(self) -> str:
         return f"<{self._kind}>"
@@ -121,7 +121,7 @@ class _Lent:
 
 class _LentFunction(_Lent):
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        return self._worker.ask(["call", self._number], args, kwargs)
+        return self._worker.ask(("call", self._number), args, kwargs)
 
 
 class Worker(Side):
@@ -131,25 +131,24 @@ class Worker(Side):
         super().__init__(reads, writes)
         self.notebook, self._process = notebook, os.getpid()
         self.proxies: dict[int, _Lent] = {}
-        self.shared: dict[int, Any] = {}  # what stays the same object from call to call, by its number
 
-    def send(self, kind: bytes, data: bytes) -> None:
+    def send(self, kind: bytes, message: Any) -> None:
         if os.getpid() != self._process:  # a fork of a cell that went on as if it were the notebook
             os._exit(0)
-        super().send(kind, data)
+        super().send(kind, message)
 
     def do(self, verb: Any, args: Any, kwargs: dict[str, Any]) -> Any:
         match verb:
-            case ["cell", source, seconds]:
+            case ("cell", source, seconds):
                 error = self.notebook.run(source, seconds)
-                return None if error is None else _told(error)
-            case ["name", expression]:
-                self.shared.clear()
+                return None if error is None else self.described(error)
+            case ("name", expression):
+                self.objects.clear()
                 return self.notebook.value(expression)
-            case ["beside", number, name]:
+            case ("beside", number, name):
                 companion, *args = args
                 return companion(checks.Answer(name, self.lent[number]), *args, **kwargs)
-            case ["call", number]:
+            case ("call", number):
                 try:
                     return self.lent[number](*args[1:], **kwargs)
                 except BaseException as error:
@@ -158,74 +157,32 @@ class Worker(Side):
                     raise
         return super().do(verb, args, kwargs)
 
-    # --- reading pickles
+    def writer(self, known: dict[int, Any]) -> _Writer:
+        return _Writer(self, known)
 
-    def read_request(self, data: bytes) -> Request:
-        reader = _Unpickler(self, data)
-        verb, args, kwargs, context, tracked = reader.load()
-        objects = dict(tracked) | reader.objects
-        tensors = {n: t for n, t in objects.items() if isinstance(t, torch.Tensor)}
-        inputs = {n: getattr(t, "leaf", t) for n, t in tensors.items() if t.requires_grad}
-        before = {n: _content(value, objects) for n, value in objects.items()}
-        return Request(verb, args, kwargs, context, inputs, objects, before)
+    def reader(self, sent: dict[int, Any], attach: Attach | None = None) -> _Reader:
+        return _Reader(self, sent, attach)
 
-    def read_reply(self, data: bytes, sent: dict[int, Any], graphs: Graphs, *, raised: bool) -> Any:
-        found, chance, generators = _Unpickler(self, data, graphs).load()
-        self.set_random(chance)
-        for number, moved in generators.items():
-            if isinstance(moved, torch.Generator):
-                sent[number].set_state(moved.get_state())
-            else:
-                sent[number].bit_generator.state = moved.bit_generator.state
-        if raised:
-            name, base, message, number = found
-            return raised_as(name, getattr(builtins, base, Exception), message, lent_number=number)
-        return found
+    def described(self, error: BaseException) -> dict[str, Any]:
+        finding: Any = None
+        if isinstance(error, checks.Mistake):
+            finding = "mistake", error.name, error.section, dict(error.values)
+        elif isinstance(error, checks.Stop):
+            finding = "stop", error.kind, error.name, list(error.paragraphs)
+        own = {"line": getattr(error, "in_cell", None), "lent": getattr(error, "lent_number", None)}
+        return {**super().described(error), **own, "finding": finding}
 
-    # --- writing JSON
-
-    def write_request(self, verb: Any, args: Any, kwargs: Any, context: Any) -> tuple[bytes, dict[int, Any]]:
-        writer = _Writer(self, {})
-        nodes = [writer.node(part) for part in (verb, args, kwargs, context)]
-        return json.dumps(nodes).encode(), writer.sent
-
-    def write_reply(self, request: Request, found: Any, *, raised: bool) -> tuple[bytes, dict[int, Any]]:
-        writer = _Writer(self, self.shared | request.objects)
-        node = writer.node(_described(found) if raised else found)
-        changes = [
-            [n, writer.content(value)]
-            for n, value in request.objects.items()
-            if _content(value, request.objects) != request.before[n]
-        ]
-        if writer.functions:  # they may hold on to what the call was given
-            self.shared |= request.objects
-        return json.dumps([node, changes, writer.node(self.random_changed())]).encode(), writer.graphs
-
-
-def _content(value: Any, objects: dict[int, Any]) -> Any:
-    """The content of an object, to see whether it changes."""
-    try:
-        return _Content({id(one): n for n, one in objects.items()}).content(value)
-    except (TooLarge, RecursionError):
-        return None
-
-
-class _Content(Writer):
-    def other(self, value: Any) -> Any:
-        return ["object", id(value)]
+    def exception(self, described: Any) -> BaseException:
+        base = getattr(builtins, described["base"], Exception)
+        return raised_as(described["type"], base, described["message"], lent_number=described["number"])
 
 
 class _Writer(Writer):
     """Writes functions and networks of the student's too."""
 
-    def __init__(self, worker: Worker, objects: dict[int, Any]) -> None:
-        super().__init__({id(value): n for n, value in objects.items()})
-        self._worker, self.functions = worker, 0
-
-    def _node(self, value: Any) -> Any:
-        if isinstance(value, nn.Parameter):
-            return ["parameter", self._number(value), *self.content(value)]
-        return super()._node(value)
+    def __init__(self, worker: Worker, known: dict[int, Any]) -> None:
+        super().__init__(known)
+        self._worker = worker
 
     def other(self, value: Any) -> Any:
         if isinstance(value, _Lent):
@@ -237,93 +194,58 @@ class _Writer(Writer):
 
             return ["network", self.other(forward), [[k, self.node(p)] for k, p in value.named_parameters()]]
         if callable(value):
-            self.functions += 1
-            return [
-                "function",
-                self._worker.lend(value),
-                str(getattr(value, "__name__", type(value).__name__)),
-            ]
+            name = str(getattr(value, "__name__", type(value).__name__))
+            return ["function", self._worker.lend(value), name]
         return super().other(value)
 
 
-class _Unpickler(pickle.Unpickler):
-    """Reads what the grader sends; `objects` is what is shared with it."""
+class _Reader(Reader):
+    """Reads what the grader sends, and brings what is here already to the state that it has there."""
 
-    def __init__(self, worker: Worker, data: bytes, graphs: Graphs | None = None) -> None:
-        super().__init__(io.BytesIO(data))
-        self._worker, self._graphs = worker, graphs
-        self.objects: dict[int, Any] = {}
-        self._tensors: dict[int, torch.Tensor] = {}
+    def __init__(self, worker: Worker, sent: dict[int, Any], attach: Attach | None) -> None:
+        super().__init__(ChainMap(worker.objects, sent), attach)
+        self._worker = worker
 
-    def persistent_load(self, pid: Any) -> Any:
-        worker = self._worker
-        match pid:
-            case "yours", number:
-                return worker.lent[number]
-            case "lent", number, name, is_function:
-                if number not in worker.proxies:
-                    worker.proxies[number] = (_LentFunction if is_function else _Lent)(worker, number, name)
-                return worker.proxies[number]
-            case "graph", number, packed:
-                value, graphs = unpack(*packed), self._graphs
-                if graphs is not None and graphs.inputs:
-                    value = attach(graphs, number, value)
-                else:
-                    value = differentiable(value)
-                self._tensors[number] = value
-                return value
-            case "shared", number, None, None:
-                return self._tensors[number] if number in self._tensors else worker.shared[number]
-            case "shared", number, kind, state:
-                found = worker.shared[number] = _put(worker.shared.get(number), kind, state)
-                self.objects[number] = found
-                return found
-        raise pickle.UnpicklingError("unknown reference")
+    def keep(self, number: Any, value: Any) -> Any:
+        self.known[number] = self.objects[number] = value
+        return value
 
+    def referred(self, number: Any) -> Any:
+        return self.known[number]
 
-def _put(found: Any, kind: Any, state: Any) -> Any:
-    """Bring a shared object to a state; None is made first."""
-    if kind == "array":
-        new = unpack(*state)
-        if found is None:
-            return new
-        found[...] = new
-    elif kind in ("tensor", "parameter"):
-        *packed, requires_grad, slope = state
-        new, slope = unpack(*packed), None if slope is None else unpack(*slope)
-        if found is None:
-            found = nn.Parameter(new) if kind == "parameter" else new
-        put_tensor(found, new, requires_grad, slope)
-    elif kind == "world":
-        new = pickle.loads(state)
-        if found is None:
-            return new
-        vars(found).update(vars(new))
-    else:
-        found = kind.__new__(kind) if found is None else found
-        vars(found).update(state)
-    return found
+    def put_object(self, value: Any, entries: Any) -> None:
+        vars(value).update({key: self.value(node) for key, node in entries})
 
+    def _value(self, kind: str, *rest: Any) -> Any:
+        number, *content = rest
+        if kind in _CHANGING and number in self.known:
+            found = self.objects[number] = self.known[number]
+            self.put(found, content)
+            return found
+        return super()._value(kind, *rest)
 
-def _told(error: BaseException) -> dict[str, Any]:
-    line = getattr(error, "in_cell", None)
-    return {"type": type(error).__name__, "base": base_of(error), "message": _text(error), "line": line}
-
-
-def _described(error: BaseException) -> dict[str, Any]:
-    finding: Any = None
-    if isinstance(error, checks.Mistake):
-        finding = "mistake", error.name, error.section, dict(error.values)
-    elif isinstance(error, checks.Stop):
-        finding = "stop", error.kind, error.name, list(error.paragraphs)
-    return {**_told(error), "lent": getattr(error, "lent_number", None), "finding": finding}
-
-
-def _text(error: BaseException) -> str:
-    try:
-        return str(error)[:20_000]
-    except BaseException:
-        return ""
+    def other(self, kind: str, rest: tuple[Any, ...]) -> Any:
+        match kind, rest:
+            case "object", (number, entries, kind_of):
+                found = self.value(kind_of)
+                made = found.__new__(found)
+                if isinstance(made, nn.Module):
+                    nn.Module.__init__(made)
+                self.keep(number, made)
+                self.put_object(made, entries)
+                return made
+            case "pickle", (data,):
+                return pickle.loads(base64.b64decode(data))
+            case "method", (owner, name):
+                return getattr(self.value(owner), name)
+            case "yours", (number,):
+                return self._worker.lent[number]
+            case "lent", (number, name, is_function):
+                proxies = self._worker.proxies
+                if number not in proxies:
+                    proxies[number] = (_LentFunction if is_function else _Lent)(self._worker, number, name)
+                return proxies[number]
+        return super().other(kind, rest)
 
 
 def main() -> None:

@@ -12,50 +12,100 @@ import torch
 from gymnasium import spaces
 from torch import Tensor, nn
 
-from .. import Answer
+from ppobook.envs import make_env
+
+from .. import Answer, Stop
 
 
-class Player(gym.Env):
-    """An environment that is played on a tape of the check's own, which writes down what happens.
+class Tape(gym.Env):
+    """An environment that plays random episodes and writes down each step, reset and seed.
 
-    `first` is the observation before the first step, and `steps` how many there were.
+    Attributes
+    ----------
+    steps : list of (observation, action, reward, terminated, truncated, next observation)
+    resets : list of int
+        How many steps had been made at each reset.
+    seeds : list
+        What each reset was given.
     """
 
     metadata = {"render_modes": []}  # noqa: RUF012
 
-    def __init__(self, deck: Any) -> None:
-        self.number, size, actions = deck.make()
-        self._reset, self._step = deck.reset, deck.step
+    def __init__(self, number: int = 0, size: int = 3, actions: int = 2, longest: int = 4) -> None:
+        self.rng = np.random.default_rng(1000 + number)
         self.observation_space = spaces.Box(-np.inf, np.inf, (size,), np.float32)
         self.action_space = spaces.Discrete(actions)
-        self.steps = 0
-        self.first = self.now = np.zeros(size, np.float32)
+        self.size, self.actions, self.longest = size, actions, longest
+        self.steps: list[tuple[np.ndarray, int, float, bool, bool, np.ndarray]] = []
+        self.resets: list[int] = []
+        self.seeds: list[int | None] = []
 
     def reset(self, *, seed: int | None = None, options: Any = None) -> tuple[np.ndarray, dict]:
         """Begin an episode."""
         super().reset(seed=seed)
-        self.now = self._reset(self.number, seed)
+        self.resets.append(len(self.steps))
+        self.seeds.append(seed)
+        self.left = int(self.rng.integers(1, self.longest + 1))
+        self.now = self._look()
         return self.now.copy(), {}
 
     def step(self, action: Any) -> tuple[np.ndarray, float, bool, bool, dict]:
         """Take a step."""
-        if self.steps == 0:
-            self.first = self.now
-        self.now, reward, terminated, truncated = self._step(self.number, int(action))
-        self.steps += 1
+        self.left -= 1
+        before, self.now, reward = self.now, self._look(), float(self.rng.normal())
+        kind = int(self.rng.integers(3)) if self.left == 0 else -1
+        terminated, truncated = kind in (0, 2), kind in (1, 2)
+        self.steps.append((before, int(action), reward, terminated, truncated, self.now))
         return self.now.copy(), reward, terminated, truncated, {}
+
+    def _look(self) -> np.ndarray:
+        return self.rng.normal(size=self.observation_space.shape).astype(np.float32)
+
+    @property
+    def played(self) -> tuple[list[int], list[int | None], list[int]]:
+        """The resets, their seeds and the actions, from which the same tape can be played again."""
+        return self.resets, self.seeds, [step[1] for step in self.steps]
+
+    @property
+    def returns(self) -> list[float]:
+        """The undiscounted returns of the episodes that were played to their end, in their order."""
+        totals, total = [], 0.0
+        for _, _, reward, terminated, truncated, _ in self.steps:
+            total += reward
+            if terminated or truncated:
+                totals.append(total)
+                total = 0.0
+        return totals
+
+
+def play_again(played: list[tuple[list[int], list[int | None], list[int]]]) -> list[Tape]:
+    """The tapes on which this was played: what they say is true, wherever it was played."""
+    tapes = []
+    for number, (resets, seeds, actions) in enumerate(played):
+        tape, begins = Tape(number), iter([*zip(resets, seeds, strict=True), (None, None)])
+        at, seed = next(begins)
+        for k in range(len(actions) + 1):
+            while at == k:
+                tape.reset(seed=seed)
+                at, seed = next(begins)
+            if k < len(actions):
+                tape.step(actions[k])
+        if tape.resets:
+            tapes.append(tape)
+    return tapes
 
 
 class Tapes:
-    """The environments that are made by their id while it is open; they play on `deck`."""
+    """The environments that are made by their id while it is open."""
 
     ID = "capstone/Tape-v0"
+    MOST = 1000  # environments that a check lets be made
     now: Tapes | None = None
 
-    def __init__(self, deck: Any) -> None:
-        self.deck, self.made = deck, list[Player]()
+    def __init__(self) -> None:
+        self.made: list[Tape] = []
 
-    def __enter__(self) -> list[Player]:
+    def __enter__(self) -> list[Tape]:
         Tapes.now = self
         return self.made
 
@@ -63,21 +113,26 @@ class Tapes:
         Tapes.now = None
 
 
-def make_player(**settings: Any) -> Player:
+def make_tape(**settings: Any) -> Tape:
     """Make the environment that the id stands for; it has no settings.
 
     Raises
     ------
     RuntimeError
         No check is being made.
+    ValueError
+        There are too many.
     """
     if Tapes.now is None:
         raise RuntimeError(f"{Tapes.ID} can be made during a check only")
-    Tapes.now.made.append(Player(Tapes.now.deck, **settings))
-    return Tapes.now.made[-1]
+    made = Tapes.now.made
+    if len(made) == Tapes.MOST:
+        raise ValueError(f"there can be {Tapes.MOST} environments, and one more is made")
+    made.append(Tape(len(made), **settings))
+    return made[-1]
 
 
-gym.register(Tapes.ID, make_player)
+gym.register(Tapes.ID, make_tape)
 
 
 class Coin(nn.Module):
@@ -161,15 +216,15 @@ class Steps:
         self.stale = False
 
     @contextmanager
-    def watch(self, players: list[Player], rollout: int) -> Iterator[None]:
+    def watch(self, tapes: list[Tape], rollout: int) -> Iterator[None]:
         from torch.nn.modules.module import register_module_forward_pre_hook
         from torch.optim.optimizer import register_optimizer_step_pre_hook
 
         def look(module: nn.Module, given: tuple[Any, ...]) -> None:
             """Return whether the very first observation is shown after the second rollout."""
-            for player in players:
-                if player.steps > rollout and given and isinstance(given[0], Tensor):
-                    first = torch.tensor(player.first)
+            for tape in tapes:
+                if len(tape.steps) > rollout and given and isinstance(given[0], Tensor):
+                    first = torch.tensor(tape.steps[0][0])
                     if given[0].shape[-1:] == first.shape:
                         self.stale |= bool((given[0].detach() == first).all(-1).any())
 
@@ -207,16 +262,39 @@ class Steps:
 
 
 def train_on_tapes(
-    answer: Answer, deck: Any, rollout: int, seed: int, total: int, settings: dict[str, Any]
-) -> tuple[Any, dict[str, Any]]:
-    """Return the result and what was seen of it; `rollout` is the number of steps of a first rollout."""
+    answer: Answer, rollout: int, seed: int, total: int, settings: dict[str, Any]
+) -> tuple[Any, dict[str, Any], list[Any]]:
+    """Return the result, what was seen of it, and what was played; a first rollout has `rollout` steps."""
     steps = Steps()
-    with Tapes(deck) as players, steps.watch(players, rollout):
+    with Tapes() as tapes, steps.watch(tapes, rollout):
         came = answer(Tapes.ID, seed, total, **settings)
-    return came, vars(steps)
+    return came, vars(steps), [tape.played for tape in tapes]
 
 
-def evaluate_on_tapes(answer: Answer, deck: Any, policy: nn.Module, episodes: int, seed: int) -> Any:
-    """Return the result of an evaluation."""
-    with Tapes(deck):
-        return answer(policy, Tapes.ID, episodes, seed)
+def evaluate_on_tapes(answer: Answer, policy: nn.Module, episodes: int, seed: int) -> tuple[Any, list[Any]]:
+    """Return the result of an evaluation, and what was played."""
+    with Tapes() as tapes:
+        came = answer(policy, Tapes.ID, episodes, seed)
+    return came, [tape.played for tape in tapes]
+
+
+def learn_and_play(
+    answer: Answer, env_id: str, seed: int, total: int, gamma: float, episodes: int
+) -> tuple[Any, list[Any]]:
+    """Return what was learned, and the policy's actions in as many environments until each has ended once."""
+    came = answer(env_id, seed, total, gamma)
+    policy = came[0] if isinstance(came, tuple | list) and came else None
+    envs = make_env(env_id, episodes, seed=10_000 + seed)
+    generator = torch.Generator().manual_seed(seed)
+    observations, _ = envs.reset(seed=10_000 + seed)
+    alive, taken = np.ones(episodes, dtype=bool), list[Any]()
+    while alive.any() and isinstance(policy, nn.Module):
+        with torch.no_grad():
+            logits = policy(torch.as_tensor(observations, dtype=torch.float32))
+        if tuple(logits.shape) != (episodes, 2):
+            raise Stop("returned", "wrong shape", f"the policy's logits have shape {list(logits.shape)}.")
+        actions = torch.multinomial(logits.softmax(-1), 1, generator=generator)[:, 0].numpy()
+        taken.append(actions)
+        observations, _, terminated, truncated, _ = envs.step(actions)
+        alive &= ~(terminated | truncated)
+    return came, taken

@@ -11,9 +11,9 @@ from gymnasium.vector import AutoresetMode, SyncVectorEnv
 from torch import Tensor, nn
 
 from .. import Answer, Findings, Mistake, Property, Stop, close, recognise, words
+from ..beside.capstone import Tape
 from ..findings import as_array
 from . import WHOLE as CHAPTER
-from . import Tape
 
 KINDS = {
     "actions": "int64",

@@ -11,14 +11,13 @@ from torch import Tensor, nn
 from ppobook.envs import climb, make_env
 
 from .. import Answer, Findings, Property, Stop, as_array, close, recognise, words
-from ..beside.capstone import Coin, Keen, evaluate_on_tapes
+from ..beside.capstone import Coin, Keen, Tape, evaluate_on_tapes, learn_and_play, play_again
 from . import PRACTICE as CHAPTER
-from . import Deck, Tape
 from .training import networks_of
 
 # On the ladder: short runs, with a discount that cannot be mistaken for none. On CartPole: what is asked for.
 PROBE_STEPS, PROBE_GAMMA = 12_288, 0.5
-CARTPOLE_STEPS, CARTPOLE_SEEDS, LEAST = 25_000, (11, 12, 13), 150.0
+CARTPOLE_STEPS, CARTPOLE_SEEDS, LEAST, EPISODES = 25_000, (11, 12, 13), 150.0, 20
 
 
 class Evaluated:
@@ -26,19 +25,17 @@ class Evaluated:
 
     def __init__(self, answer: Answer, episodes: int, seed: int, noise: int, policy: nn.Module) -> None:
         torch.manual_seed(noise)  # the state that a notebook's other cells have left
-        deck = Deck()
-        came = answer.beside(evaluate_on_tapes, deck, policy, episodes, seed)
+        came, played = answer.beside(evaluate_on_tapes, policy, episodes, seed)
         if isinstance(came, list | tuple | Tensor):
             raise Stop("returned", "no NumPy array", f"a NumPy array must come back, got {words(came)}.")
         self.returns = as_array(came, (episodes,), "the returns")
-        self.tapes = deck.tapes
+        self.tapes = play_again(played)
         self.true = np.array([total for tape in self.tapes for total in tape.returns])
         self.actions = [step[1] for tape in self.tapes for step in tape.steps]
         self.seeds = [seed for tape in self.tapes for seed in tape.seeds]
 
 
-# When it is graded each step is played in another process, which takes long on a machine that is busy.
-@CHAPTER.check("capstone-evaluate", section="sec-practice-reporting", seconds=120.0)
+@CHAPTER.check("capstone-evaluate", section="sec-practice-reporting")
 def capstone_evaluate(answer: Answer) -> Findings:
     coin = Coin(0.3, 0.7)
     one = Evaluated(answer, 400, seed=5, noise=1, policy=coin)
@@ -151,8 +148,9 @@ def capstone_learning(answer: Answer) -> Findings:
     means, logits = [], []
     looks = torch.linspace(-0.2, 0.2, 12).view(3, 4)
     for seed in CARTPOLE_SEEDS:
-        policy, _ = networks_of(answer("CartPole-v1", seed, CARTPOLE_STEPS, 0.98), 2)
-        means.append(mean_return(policy, seed))
+        came, taken = answer.beside(learn_and_play, "CartPole-v1", seed, CARTPOLE_STEPS, 0.98, EPISODES)
+        policy, _ = networks_of(came, 2)
+        means.append(mean_return(taken, seed))
         with torch.no_grad():
             logits.append(policy(looks).double().numpy())
     yield from recognise(
@@ -172,19 +170,15 @@ def capstone_learning(answer: Answer) -> Findings:
     )
 
 
-def mean_return(policy: nn.Module, seed: int, episodes: int = 20) -> float:
-    """Average the first episode of each of several environments, with drawn actions."""
-    envs = make_env("CartPole-v1", episodes, seed=10_000 + seed)
-    generator = torch.Generator().manual_seed(seed)
-    observations, _ = envs.reset(seed=10_000 + seed)
-    alive, total = np.ones(episodes, dtype=bool), np.zeros(episodes)
-    while alive.any():
-        with torch.no_grad():
-            logits = policy(torch.as_tensor(observations, dtype=torch.float32))
-        if tuple(logits.shape) != (episodes, 2):
-            raise Stop("returned", "wrong shape", f"the policy's logits have shape {list(logits.shape)}.")
-        actions = torch.multinomial(logits.softmax(-1), 1, generator=generator)[:, 0].numpy()
-        observations, rewards, terminated, truncated, _ = envs.step(actions)
+def mean_return(taken: list[Any], seed: int) -> float:
+    """Average the first episode of each of several environments, in which these actions are taken."""
+    envs = make_env("CartPole-v1", EPISODES, seed=10_000 + seed)
+    envs.reset(seed=10_000 + seed)
+    alive, total = np.ones(EPISODES, dtype=bool), np.zeros(EPISODES)
+    for actions in taken:
+        _, rewards, terminated, truncated, _ = envs.step(np.asarray(actions))
         total += rewards * alive
         alive &= ~(terminated | truncated)
+        if not alive.any():
+            break
     return float(total.mean())

@@ -9,9 +9,8 @@ import torch
 from torch import nn
 
 from .. import Answer, Findings, Mistake, Property, Stop, as_array, close, numbers, recognise, words
-from ..beside.capstone import Steps, train_on_tapes
+from ..beside.capstone import Steps, play_again, train_on_tapes
 from . import WHOLE as CHAPTER
-from . import Deck
 
 ENVS, STEPS, UPDATES, EPOCHS, MINIBATCHES, RATE = 3, 8, 4, 2, 2, 0.004
 TOTAL = ENVS * STEPS * UPDATES
@@ -39,14 +38,13 @@ class Trained:
         torch.manual_seed(noise)  # the state that a notebook's other cells have left
         np.random.seed(noise)  # noqa: NPY002
         settings = {"num_envs": ENVS, "num_steps": STEPS, "epochs": EPOCHS, "minibatches": MINIBATCHES}
-        deck = Deck()
         given = settings | {"lr": RATE} | more
-        came, steps = answer.beside(train_on_tapes, deck, STEPS, seed, total, given)
+        came, steps, played = answer.beside(train_on_tapes, STEPS, seed, total, given)
         self.steps = Steps()
         vars(self.steps).update(steps)
         self.policy, self.critic = networks_of(came, 3)
         self.history = came[2]
-        self.tapes = deck.tapes
+        self.tapes = play_again(played)
 
     @property
     def played(self) -> int:
