@@ -289,7 +289,7 @@ def _(shown: Shown, mended: Shown) -> None:
 def _(shown: Shown, mended: Shown) -> None:
     table = shown.tables[-1]
     assert (table["KL"] > 0.08).all()
-    assert table["outside the box"].mean() == pytest.approx(2 / 3, abs=0.1)
+    assert table["outside the range"].mean() == pytest.approx(2 / 3, abs=0.1)
     assert table["earned"].iloc[1:].mean() == pytest.approx(0.35, abs=0.03)
     assert mended.tables[-1]["earned"].iloc[-1] > 0.8
 

@@ -54,9 +54,10 @@ def test_a_ready_plan_fits_the_book(book: contents.Book, weeks: int) -> None:
     for chapter in book.chapters.values():
         whole = not set(read) & set(chapter.sections)
         assert whole == (f"chapter {chapter.number}, {chapter.title}" in said)
+        of_it = "".join(one for one in plan.left_out if one.startswith(f"Of chapter {chapter.number}:"))
         for section in chapter.sections:
             if not whole and not section.title.startswith(plans.CLOSING):
-                assert (section in read) == (f"“{section.title}”" not in said), section.title
+                assert (section in read) == (f"“{section.title}”" not in of_it), section.title
 
 
 def test_a_courses_plan_has_its_exercises_dates_and_titles(book: contents.Book, tmp_path: Path) -> None:
