@@ -80,11 +80,12 @@ def arrive(page: Page, to: str, word: str) -> None:
 
 def test_what_a_search_has_found_is_not_hidden(page: Page, site_url: str) -> None:
     ready(page, site_url + CHAPTER)
-    word = (page.locator("details.deeper .inside p").first.text_content() or "").split()[0]
-    place = page.locator("section:has(> details.deeper)").first.get_attribute("id")
+    first = page.locator("details.deeper:has(> .inside > p)").first
+    word = (first.locator("> .inside > p").first.text_content() or "").split()[0]
+    place = first.evaluate("box => box.parentElement.id")
     to = f"{site_url}{CHAPTER}#{place}"
     arrive(page, to, word)
     box = page.locator(f"#{place} > details.deeper").first
-    expect(box.locator(".inside p").first).to_be_visible()
+    expect(box.locator("> .inside > p").first).to_be_visible()
     expect(box).to_have_attribute("open", "")
     assert page.evaluate("(CSS.highlights.get('book-found')?.size ?? 0) > 0")
