@@ -114,7 +114,7 @@ def test_it_says_what_was_right_and_which_mistake_it_was_and_where_to_read():
     assert "Not right yet. The mistake is a known one: old_logp is not detached" in said
     assert "The old policy is the anchor. Who may move it?" in said
     link = "https://book.example/chapters/03_the_clipped_surrogate.html#sec-short-ppo"
-    assert f'<a href="{link}">Chapter 3, The clipped surrogate, “PPO in fifty lines”</a>' in html
+    assert f'<a href="{link}">Chapter 3, The clipped surrogate (PPO-clip), “PPO in fifty lines”</a>' in html
     assert "✓ Right." in said
     assert "2.5 of 3 points" in said
     assert "It is <code>min</code>." in html
@@ -193,7 +193,7 @@ def test_numbers_of_hidden_probes_are_not_shown():
         "agrees with the slow definition",
         "✗ Not right; this fails: agrees with the slow definition\n  Seen: for shape [3, 7] yours gives"
         " 0.4711.\n  ✓ a scalar — 0.4712\n  ✗ agrees with the slow definition\n"
-        "  Read: chapter 3, The clipped surrogate, “PPO in fifty lines” (sec-short-ppo).",
+        "  Read: chapter 3, The clipped surrogate (PPO-clip), “PPO in fifty lines” (sec-short-ppo).",
     )
     raised = (
         "raised",

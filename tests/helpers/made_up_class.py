@@ -46,7 +46,7 @@ MISTAKE = (
     "✗ Not right: old_logp is not detached\n  Seen: the gradient reaches old_logp: [0.55, 0.45, -0.263]. A"
     " ratio could also be\n    raised by making the old policy less sure.\n  Think: the old policy is the"
     " anchor. Who may move it?\n"
-    "  Read: chapter 3, The clipped surrogate, “PPO in fifty lines” (sec-short-ppo)."
+    "  Read: chapter 3, The clipped surrogate (PPO-clip), “PPO in fifty lines” (sec-short-ppo)."
 )
 
 

@@ -10,7 +10,7 @@ from .. import Chapter
 
 CLIPPED = Chapter(
     3,
-    "The clipped surrogate",
+    "The clipped surrogate (PPO-clip)",
     {
         "sec-four-cases": "Four cases: good or bad, up or down",
         "sec-knee": "Two meanings of “clipped”",
@@ -37,4 +37,4 @@ PRACTICE = Chapter(
         "sec-practice-reporting": "How to report",
     },
 )
-GRPO = Chapter(8, "Without a critic: GRPO", {"sec-grpo-measured": "PPO against GRPO"}, also=(PRACTICE,))
+GRPO = Chapter(8, "GRPO: learning without a critic", {"sec-grpo-measured": "PPO against GRPO"}, also=(PRACTICE,))

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from .. import Chapter
 
-CLIPPED = Chapter(3, "The clipped surrogate", {"sec-eps-kl": "What ε says about the KL"})
+CLIPPED = Chapter(3, "The clipped surrogate (PPO-clip)", {"sec-eps-kl": "What ε says about the KL"})
 GAE = Chapter(
     4,
     "Generalized advantage estimation (GAE)",

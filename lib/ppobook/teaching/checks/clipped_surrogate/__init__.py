@@ -15,7 +15,7 @@ from .. import Chapter
 
 CHAPTER = Chapter(
     3,
-    "The clipped surrogate",
+    "The clipped surrogate (PPO-clip)",
     {
         "sec-clip": "The clipped surrogate",
         "sec-four-cases": "Four cases: good or bad, up or down",

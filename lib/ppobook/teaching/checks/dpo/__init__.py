@@ -17,7 +17,7 @@ from ..rlhf import several
 
 CHAPTER = Chapter(
     9,
-    "Without a reward model: the DPO family",
+    "DPO and its variants: learning without a reward model",
     {
         "sec-dpo-optimum": "The optimum, in closed form",
         "sec-dpo-loss": "A policy is a reward model",

@@ -12,7 +12,7 @@ from .. import Chapter
 
 CHAPTER = Chapter(
     8,
-    "Without a critic: GRPO",
+    "GRPO: learning without a critic",
     {
         "sec-grpo-group": "The group is the critic",
         "sec-grpo-divisions": "Two divisions",

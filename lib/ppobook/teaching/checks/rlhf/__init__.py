@@ -17,7 +17,7 @@ from .. import Chapter, Stop, as_array, words
 
 CHAPTER = Chapter(
     7,
-    "From people's preferences: RLHF",
+    "RLHF: learning from people's preferences",
     {
         "sec-rlhf-episode": "A sentence is an episode",
         "sec-rlhf-batch": "Everything from chapters 1 to 5, in a batch of tokens",
