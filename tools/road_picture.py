@@ -22,8 +22,8 @@ OUT = Path(__file__).resolve().parents[1] / "_static"
 TABLE = r"""
 1 ; REINFORCE ; vanilla ; +$\nabla\log\pi(a|s)$ & +$\;G$ ; push each action by the return that followed
 1 ; Baseline ; vanilla ; $\nabla\log\pi(a|s)\;$ & $(G$ & +$-\,V(s)$ & $)$ ; subtract the expected return
-2 ; TRPO ; trpo ; +$r$ & $\,A$ & +$,\;\;\mathrm{KL}\leq\delta$ ; reuse a batch, within a limit on the KL
-3 ; PPO ; ppo ; +$\min($ & $r\,A$ & +$,\;\mathrm{clip}(r)\,A)$ ; many small steps per batch, and a clip
+2 ; TRPO ; trpo ; +$\rho$ & $\,A$ & +$,\;\;\mathrm{KL}\leq\delta_{\mathrm{KL}}$ ; reuse a batch, within a limit on the KL
+3 ; PPO ; ppo ; +$\min($ & $\rho\,A$ & +$,\;\mathrm{clip}(\rho)\,A)$ ; many small steps per batch, and a clip
 4 ; GAE ; ppo ; $A=$ & +$\sum(\gamma\lambda)^{l}\,\delta_{t+l}$ ; rewards first, then the critic, mixed by λ
 5 ; The whole of PPO ; ppo ; $-L^{\mathrm{clip}}$ & +$+\,c_v L^V-\,c_e H$ ; one loss: policy, critic, entropy
 7 ; RLHF ; ppo ; +$R_\phi-\beta\,\log(\pi/\pi_{\mathrm{ref}})$ ; a learned reward, and a KL penalty

@@ -24,21 +24,21 @@ _RANGES = {"ratio": (0.05, 2.5, 0.01), "advantage": (-2.0, 2.0, 0.1), "clip_eps"
 class ClipSample(NamedTuple):
     """The result of `clip_sample`."""
 
-    surrogate: float  # r A
-    clipped: float  # clip(r, 1 − ε, 1 + ε) A
+    surrogate: float  # ρ A
+    clipped: float  # clip(ρ, 1 − ε, 1 + ε) A
     objective: float  # the smaller of the two
-    slope: float | None  # d objective / d r; None at the knee, where it is A on one side and 0 on the other
-    clip_fraction: int  # 1 where r lies outside the box, |r − 1| > ε
-    flat_fraction: int  # 1 where the clip took the gradient: r past the box on the side to which A pushes it
+    slope: float | None  # d objective / d ρ; None at the knee, where it is A on one side and 0 on the other
+    clip_fraction: int  # 1 where ρ lies outside the clip range, |ρ − 1| > ε
+    flat_fraction: int  # 1 where the clip took the gradient: ρ past the clip range on the side to which A pushes it
 
 
 def clip_sample(ratio: float, advantage: float, clip_eps: float = 0.2) -> ClipSample:
     """The clipped surrogate of a single sample, as the library's losses and diagnostics have it.
 
-    min( r A, clip(r, 1 − ε, 1 + ε) A )
+    min( ρ A, clip(ρ, 1 − ε, 1 + ε) A )
     """
     low, high = 1 - clip_eps, 1 + clip_eps
-    # The ends of the box belong to it, and rounding must not put a ratio of 1.2 outside of 1 + 0.2.
+    # The ends of the clip range belong to it, and rounding must not put a ratio of 1.2 outside of 1 + 0.2.
     at_low, at_high = abs(ratio - low) < 1e-9, abs(ratio - high) < 1e-9
     inside = ratio + (1e-9 if at_low else -1e-9 if at_high else 0.0)
     knee = (at_high and advantage > 0) or (at_low and advantage < 0)
@@ -52,7 +52,7 @@ def clip_sample(ratio: float, advantage: float, clip_eps: float = 0.2) -> ClipSa
         surrogate=-float(surrogate_loss(logp, old, a)),
         clipped=min(max(ratio, low), high) * advantage,
         objective=-float(clipped_surrogate_loss(logp, old, a, clip_eps)),
-        # The derivative by log r is r times that by r.
+        # The derivative in log ρ is ρ times that in ρ.
         slope=None if knee else -float(loss_slope) / inside + 0.0,
         clip_fraction=int(counted["clip_fraction"]),
         flat_fraction=int(counted["flat_fraction"]),
@@ -60,7 +60,7 @@ def clip_sample(ratio: float, advantage: float, clip_eps: float = 0.2) -> ClipSa
 
 
 def clip_explorer(ratio: float = 1.3, advantage: float = 1.0, clip_eps: float = 0.2) -> Figure:
-    """Drag r, A and ε: both surrogates, the smaller of the two, and its slope.
+    """Drag ρ, A and ε: both surrogates, the smaller of the two, and its slope.
 
     The figure says which case the sample is, and whether it counts to clip_fraction, to flat_fraction, to
     both or to neither. In JupyterLab, `widget().sample` holds the numbers on display.
@@ -75,14 +75,14 @@ def clip_explorer(ratio: float = 1.3, advantage: float = 1.0, clip_eps: float = 
     size = abs(advantage) or 1.0
     low, high = 1 - clip_eps, 1 + clip_eps
     slope = "at the knee, with no single slope" if sample.slope is None else f"with slope {sample.slope:g}"
-    at = f"At r = {ratio:g} and A = {advantage:g}".replace("-", "−")
+    at = f"At ρ = {ratio:g} and A = {advantage:g}".replace("-", "−")
     numbers = (
-        f"r A = {sample.surrogate:.2f}, clip(r) A = {sample.clipped:.2f}, minimum {sample.objective:.2f}"
+        f"ρ A = {sample.surrogate:.2f}, clip(ρ) A = {sample.clipped:.2f}, minimum {sample.objective:.2f}"
     )
     alt = f"""
-        The clipped surrogate of one sample against its ratio r. For a good action, A = {size:g}, it rises
-        with r, and is flat at {high * size:.2f} from r = {high:g} on, while r A goes on rising. For a bad
-        action, A = −{size:g}, it is flat at −{low * size:.2f} as long as r is below {low:g}, and falls from
+        The clipped surrogate of one sample against its ratio ρ. For a good action, A = {size:g}, it rises
+        with ρ, and is flat at {high * size:.2f} from ρ = {high:g} on, while ρ A goes on rising. For a bad
+        action, A = −{size:g}, it is flat at −{low * size:.2f} as long as ρ is below {low:g}, and falls from
         there without end. On the other side nothing is clipped: a good action below {low:g} and a bad one
         above {high:g} keep their full slope. {at}: {numbers.replace("-", "−")}, {slope.replace("-", "−")};
         this sample {_counts(sample)}.
@@ -124,15 +124,15 @@ def _draw(ax: Axes, kind: str, a: float, eps: float, here: float | None) -> None
     ax.plot(r, objective, color=style.colour(kind), lw=4.5, solid_joinstyle="round")
     bold: dict[str, Any] = {"ha": "right", "weight": "bold", "color": style.colour(kind, "text")}
     if a > 0:
-        annotate(ax, "r A", (1.9, 1.9 * a), (-5, 4), ha="right")
-        annotate(ax, "clip(r) A", (0.05, low * a), (2, 5))
+        annotate(ax, "ρ A", (1.9, 1.9 * a), (-5, 4), ha="right")
+        annotate(ax, "clip(ρ) A", (0.05, low * a), (2, 5))
         annotate(ax, "min", (2.5, high * a), (-2, -17), **bold)
     else:
-        annotate(ax, "r A", (0.3, 0.3 * a), (6, 4))
-        annotate(ax, "clip(r) A", (2.5, high * a), (-2, 6), ha="right")
+        annotate(ax, "ρ A", (0.3, 0.3 * a), (6, 4))
+        annotate(ax, "clip(ρ) A", (2.5, high * a), (-2, 6), ha="right")
         annotate(ax, "min", (1.75, 1.75 * a), (-6, -14), **bold)
     if here is not None:
         spot = min(here, 2.2), clip_sample(here, a, eps).objective
         ax.plot(*spot, "o", ms=10, color=style.colour(kind), mec=style.colour("ink"), mew=2, zorder=5)
-    ax.set(xlabel="ratio r", xlim=(0, 2.5), ylim=(-0.2 * a, 2.6 * a) if a > 0 else (2.6 * a, -0.2 * a))
+    ax.set(xlabel="ratio ρ", xlim=(0, 2.5), ylim=(-0.2 * a, 2.6 * a) if a > 0 else (2.6 * a, -0.2 * a))
     ax.set_xticks([0, 0.5, 1, 1.5, 2, 2.5])

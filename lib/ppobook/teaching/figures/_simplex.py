@@ -146,7 +146,7 @@ def trust_region_step(
     length: float = 1.0,
     methods: Sequence[str] = METHODS,
 ) -> Figure:
-    """One step of each method from the same policy: who stays in the KL ball, who in the clip box?
+    """One step of each method from the same policy: who stays in the KL ball, who in the clip region?
 
     The reader changes the advantages, δ, ε and the step length, and switches methods on and off. In
     JupyterLab, `widget().steps` holds the numbers on display.
@@ -163,7 +163,7 @@ def trust_region_step(
         α, the step length of vanilla policy gradient, natural gradient and large PPO steps, where its slider
         starts: one of 0.1, 0.2, 0.3, 0.5, 0.7, 1, 1.5, 2, 3, 5, 7, 10, 20, 30.
     methods : names out of "vanilla", "natural", "trpo", "ppo_small", "ppo_large"
-        Those that the figure has. Without a PPO method there is neither a clip box nor a slider for ε.
+        Those that the figure has. Without a PPO method there is neither a clip region nor a slider for ε.
     """
     p, a = (tensor.tolist() for tensor in _policy(old, advantages))
     methods = [method for method in METHODS if method in methods]
@@ -238,14 +238,14 @@ def _alt(p: list[float], a: list[float], found: dict[str, SimplexStep], settings
             f"{_NAMES[method]} ends at ratios {_triple(step.ratios)} with KL {step.kl:.4f}, {ball} the ball"
         )
         if method.startswith("ppo"):
-            # With the digits that are shown: a small step ends a hair beyond the end of the box.
+            # With the digits that are shown: a small step ends a hair beyond the end of the region.
             out = max(step.ratios) > high + 5e-4 or min(step.ratios) < low - 5e-4
-            text += " and outside the box" if out else " and inside the box"
+            text += " and outside the region" if out else " and inside the region"
         if method == "ppo_small" and step.stopped:
             text += ", where no gradient is left"
         ends.append(text)
     sides = len(_box(np.array(p), settings["clip_eps"]))
-    box = f"A shape with {sides} straight sides is the clip box, all ratios from {low:g} to {high:g}."
+    box = f"A shape with {sides} straight sides is the clip region, all ratios from {low:g} to {high:g}."
     return f"""
         The simplex of policies over three actions, and a close-up around the old policy {_triple(p)}. The
         advantages are {_triple(a)}. An oval curve is the KL ball, KL(old, new) ≤ {settings["max_kl"]:g}.
@@ -282,7 +282,7 @@ def _ball(p: NDArray[np.float64], max_kl: float) -> NDArray[np.float64]:
 
 
 def _box(p: NDArray[np.float64], clip_eps: float) -> NDArray[np.float64]:
-    """Corners of the clip box: the simplex, bounded by r_k ≥ 1 − ε and r_k ≤ 1 + ε for each action k."""
+    """Corners of the clip region: the simplex, bounded by ρ_k ≥ 1 − ε and ρ_k ≤ 1 + ε for each action k."""
     corners = list(np.eye(3))
     low, high = 1 - clip_eps, 1 + clip_eps
     for k in range(3):
@@ -361,7 +361,7 @@ def _handle(method: str, step: SimplexStep) -> Any:
     from matplotlib.lines import Line2D
 
     hue, dashes, marker = _LOOKS[method]
-    label = f"{_NAMES[method]}: r = {_triple(step.ratios)}, KL {step.kl:.4f}"
+    label = f"{_NAMES[method]}: ρ = {_triple(step.ratios)}, KL {step.kl:.4f}"
     return Line2D(
         [], [], color=style.colour(hue), ls=dashes, marker=marker, ms=8, mec="white", lw=2, label=label
     )

@@ -1,4 +1,4 @@
-// E1. The clipped surrogate of one sample. The reader moves r, A and ε, and sees both surrogates, the smaller of the
+// E1. The clipped surrogate of one sample. The reader moves ρ, A and ε, and sees both surrogates, the smaller of the
 // two and its slope; a table of the cases says which one this is, and which of two counters it adds to.
 
 const STYLE_OF_CLIP = `
@@ -34,8 +34,8 @@ const STYLE_OF_CLIP = `
   }
 `;
 
-// The two surrogates, the smaller one, its slope by r, and what the sample adds to the two counters. The ends of the
-// box belong to it. At the knee there is no single slope: null.
+// The two surrogates, the smaller one, its slope in ρ, and what the sample adds to the two counters. The ends of
+// the clip range belong to it. At the knee there is no single slope: null.
 function clipSample(r, a, eps) {
   const low = 1 - eps, high = 1 + eps;
   const atLow = Math.abs(r - low) < 1e-9, atHigh = Math.abs(r - high) < 1e-9;
@@ -51,14 +51,14 @@ function clipSample(r, a, eps) {
 
 const SAYS_OF_CLIP = {
   good: {
-    below: "A good action that lost probability, and is below the box. The minimum takes r A, so nothing is clipped: the full slope pulls r back up.",
-    inside: "A good action inside the box. Both surrogates are r A; the slope pushes r up.",
-    above: "A good action whose r has grown past the box. The minimum takes clip(r) A: there is no more to gain, and no slope.",
+    below: "A good action that lost probability, and is below the clip range. The minimum is ρ A, so nothing is clipped, and the full slope pulls ρ back up.",
+    inside: "A good action inside the clip range. Both surrogates are ρ A, and the slope pushes ρ up.",
+    above: "A good action whose ρ has grown past the clip range. The minimum is clip(ρ) A, so there is nothing more to gain, and the slope is 0.",
   },
   bad: {
-    below: "A bad action whose r has shrunk past the box. The minimum takes clip(r) A: there is no more to gain, and no slope.",
-    inside: "A bad action inside the box. Both surrogates are r A; the slope pushes r down.",
-    above: "A bad action that gained probability, and is above the box. The minimum takes r A, so nothing is clipped: the full slope pulls r back down, however far it went.",
+    below: "A bad action whose ρ has shrunk past the clip range. The minimum is clip(ρ) A, so there is nothing more to gain, and the slope is 0.",
+    inside: "A bad action inside the clip range. Both surrogates are ρ A, and the slope pushes ρ down.",
+    above: "A bad action that gained probability, and is above the clip range. The minimum is ρ A, so nothing is clipped, and the full slope pulls ρ back down, however far it went.",
   },
 };
 
@@ -107,7 +107,7 @@ function render({ model, el }) {
       const counts = region === "inside" ? "no count" : flat ? "clip, flat" : "clip";
       const spoken = region === "inside" ? "counts to neither" : flat ? "counts to clip fraction and flat fraction" : "counts to clip fraction only";
       buttons[kind + region] = html("button", {
-        type: "button", "aria-label": `${kind} action, r ${region} the box: slope ${flat ? "0" : "A"}, ${spoken}`,
+        type: "button", "aria-label": `${kind} action, ρ ${region} the clip range: slope ${flat ? "0" : "A"}, ${spoken}`,
         onclick: () => jump(kind, region),
       }, html("b", {}, `slope ${flat ? "0" : "A"}`), html("span", {}, counts));
       return html("td", {}, buttons[kind + region]);
@@ -121,11 +121,11 @@ function render({ model, el }) {
 
   root.prepend(
     html("div", { class: "settings" },
-      ...control("ratio", "Ratio r"), ...control("advantage", "Advantage A"), ...control("clip_eps", "Clip ε")),
+      ...control("ratio", "Ratio ρ"), ...control("advantage", "Advantage A"), ...control("clip_eps", "Clip ε")),
     html("div", { class: "panels" },
       html("div", {},
         html("div", { class: "title" }, "What one sample adds to the objective"),
-        html("div", { class: "quiet" }, "thick: the minimum; grey: the box; drag r"), graph),
+        html("div", { class: "quiet" }, "thick: the minimum; gray: the clip range; drag ρ"), graph),
       html("div", {},
         html("div", { class: "title" }, "Which case is it?"),
         html("table", {},
@@ -133,8 +133,8 @@ function render({ model, el }) {
           html("tbody", {}, row("good", "A > 0"), row("bad", "A < 0"))),
         says,
         html("dl", { class: "facts" },
-          fact("surrogate", "r A"), fact("clipped", "clip(r) A"), fact("objective", "minimum"),
-          fact("slope", "slope by r"), fact("clip_fraction", "clip_fraction"), fact("flat_fraction", "flat_fraction")))));
+          fact("surrogate", "ρ A"), fact("clipped", "clip(ρ) A"), fact("objective", "minimum"),
+          fact("slope", "slope in ρ"), fact("clip_fraction", "clip_fraction"), fact("flat_fraction", "flat_fraction")))));
 
   const region = (r, eps) => (r > 1 + eps + 1e-9 ? "above" : r < 1 - eps - 1e-9 ? "below" : "inside");
 
@@ -165,7 +165,7 @@ function render({ model, el }) {
     const kind = a < 0 ? "bad" : "good";
     const hue = a === 0 ? "muted" : kind;
 
-    // The axis reaches to the end of r A, and turns over with the sign of A.
+    // The axis reaches to the end of ρ A, and turns over with the sign of A.
     const scale = Math.max(1, Math.abs(a));
     const [bottom, top] = a < 0 ? [-2.65 * scale, 0.35 * scale] : [-0.35 * scale, 2.65 * scale];
     const x = (value) => P.left + (value / END) * (P.right - P.left);
@@ -184,7 +184,7 @@ function render({ model, el }) {
     for (const value of [0, 0.5, 1, 1.5, 2, 2.5]) {
       parts.push(text(x(value), P.bottom + 20, format(value, value % 1 ? 1 : 0), { "text-anchor": "middle", "font-size": 14 }));
     }
-    parts.push(text((P.left + P.right) / 2, P.bottom + 40, "ratio r", { "text-anchor": "middle", "font-size": 14.5 }));
+    parts.push(text((P.left + P.right) / 2, P.bottom + 40, "ratio ρ", { "text-anchor": "middle", "font-size": 14.5 }));
     ground.replaceChildren(...parts);
 
     const trace = (value) => [0, low, high, END].map((at, i) => `${i ? "L" : "M"}${x(at)} ${y(value(at))}`).join("");
@@ -217,15 +217,15 @@ function render({ model, el }) {
     }
     pointer.push(svg("circle", { cx: px, cy: py, r: 8.5, fill: `var(--${hue})`, stroke: "var(--ink)", "stroke-width": 2.5 }));
 
-    // Names of the curves: r A and clip(r) A above their free ends, the minimum below its own.
+    // Names of the curves: ρ A and clip(ρ) A above their free ends, the minimum below its own.
     const below = (position) => y(Math.min(position * a, clipped(position)));
     const names = a < 0
-      ? [text(x(0.22) + 7, y(0.22 * a) - 5, "r A"),
-        text(P.right - 2, y(high * a) - 7, "clip(r) A", { "text-anchor": "end" }),
+      ? [text(x(0.22) + 7, y(0.22 * a) - 5, "ρ A"),
+        text(P.right - 2, y(high * a) - 7, "clip(ρ) A", { "text-anchor": "end" }),
         r > 1.4 ? text(x(low) - 6, below(0) + 24, "minimum", { "text-anchor": "end", class: `word best ${kind}` })
           : text(x(2.05) - 10, below(2.05) + 14, "minimum", { "text-anchor": "end", class: `word best ${kind}` })]
-      : [text(x(2) - 10, y(2 * a) - 5, "r A", { "text-anchor": "end" }),
-        text(P.left + 4, y(low * a) - 8, "clip(r) A"),
+      : [text(x(2) - 10, y(2 * a) - 5, "ρ A", { "text-anchor": "end" }),
+        text(P.left + 4, y(low * a) - 8, "clip(ρ) A"),
         r > 1.15 ? text(x(0.5) + 12, below(0.5) + 22, "minimum", { class: `word best ${kind}` })
           : text(P.right - 2, below(END) + 24, "minimum", { "text-anchor": "end", class: `word best ${kind}` })];
     const slopeWord = now.slope === null ? "the knee" : `slope ${now.slope ? signed(now.slope) : "0"}`;
@@ -241,12 +241,12 @@ function render({ model, el }) {
     shown.ratio.textContent = format(r);
     shown.advantage.textContent = (a > 0 ? "+" : "") + format(a, 1);
     shown.clip_eps.textContent = format(eps);
-    set(sliders.ratio, { "aria-valuetext": `${format(r)}, ${region(r, eps)} the box` });
+    set(sliders.ratio, { "aria-valuetext": `${format(r)}, ${region(r, eps)} the clip range` });
     set(sliders.advantage, { "aria-valuetext": `${format(a, 1)}${a ? `, a ${kind} action` : ""}` });
-    set(sliders.clip_eps, { "aria-valuetext": `${format(eps)}, box from ${format(low)} to ${format(high)}` });
-    heads[0].textContent = `r < ${format(low)}`;
+    set(sliders.clip_eps, { "aria-valuetext": `${format(eps)}, clip range from ${format(low)} to ${format(high)}` });
+    heads[0].textContent = `ρ < ${format(low)}`;
     heads[1].textContent = "inside";
-    heads[2].textContent = `r > ${format(high)}`;
+    heads[2].textContent = `ρ > ${format(high)}`;
     const here = region(r, eps);
     for (const [name, button] of Object.entries(buttons)) button.setAttribute("aria-pressed", a !== 0 && name === kind + here);
     says.textContent = sentence(now, kind, here);
@@ -258,21 +258,21 @@ function render({ model, el }) {
     }
     if (now.slope === null) facts.slope.textContent = a > 0 ? `${signed(a)} | 0` : `0 | ${signed(a)}`;
     set(graph, {
-      "aria-label": `Both surrogates against r, and the smaller one: for A = ${format(a, 1)} it is `
-        + (a > 0 ? `flat from r = ${format(high)} on, at ${format(high * a)}.` : a < 0 ? `flat up to r = ${format(low)}, at ${format(low * a)}.` : "0 everywhere.")
-        + ` At r = ${format(r)} it is ${format(now.objective)}.`,
+      "aria-label": `Both surrogates against ρ, and the smaller one: for A = ${format(a, 1)} it is `
+        + (a > 0 ? `flat from ρ = ${format(high)} on, at ${format(high * a)}.` : a < 0 ? `flat up to ρ = ${format(low)}, at ${format(low * a)}.` : "0 everywhere.")
+        + ` At ρ = ${format(r)} it is ${format(now.objective)}.`,
     });
-    say(`r ${format(r)}, A ${format(a, 1)}, ε ${format(eps)}: minimum ${format(now.objective)}. ${says.textContent}`);
+    say(`ρ ${format(r)}, A ${format(a, 1)}, ε ${format(eps)}: minimum ${format(now.objective)}. ${says.textContent}`);
   }
 
   function sentence(now, kind, here) {
     const { ratio: r, advantage: a } = at;
     const counted = now.flat_fraction ? "It counts to clip_fraction and to flat_fraction."
       : now.clip_fraction ? "It counts to clip_fraction, not to flat_fraction." : "It counts to neither fraction.";
-    if (a === 0) return `An advantage of 0 pushes nowhere, wherever r is. ${now.clip_fraction ? "It counts to clip_fraction, which looks at r alone; flat_fraction counts only what the clip made flat." : counted}`;
-    if (now.slope === null) return `The knee, r = ${format(r)}: the slope is ${format(a, 1)} on ${a > 0 ? "its left and 0 on its right" : "its right and 0 on its left"}. The end of the box still belongs to the box. ${counted}`;
+    if (a === 0) return `An advantage of 0 pushes nowhere, whatever ρ is. ${now.clip_fraction ? "It counts to clip_fraction, which looks at ρ alone; flat_fraction counts only what the clip made flat." : counted}`;
+    if (now.slope === null) return `The knee, ρ = ${format(r)}: the slope is ${format(a, 1)} on ${a > 0 ? "its left and 0 on its right" : "its right and 0 on its left"}. The end of the clip range still belongs to it. ${counted}`;
     const edge = Math.abs(Math.abs(r - 1) - at.clip_eps) < 1e-9
-      ? " This end of the box is no knee: r A goes on straight." : "";
+      ? " This end of the clip range is not a knee, because ρ A goes on straight." : "";
     return `${SAYS_OF_CLIP[kind][here]}${edge} ${counted}`;
   }
 

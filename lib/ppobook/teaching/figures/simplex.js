@@ -1,5 +1,5 @@
 // E8. One step of each method, from the same softmax policy over three actions. The reader sees the simplex of policies
-// with the KL ball and the clip box around the old one, and where vanilla policy gradient, natural gradient, TRPO and
+// with the KL ball and the clip region around the old one, and where vanilla policy gradient, natural gradient, TRPO and
 // PPO-clip end. The parameters are the logits; all expectations are exact.
 
 const STYLE_OF_SIMPLEX = `
@@ -62,7 +62,7 @@ function centred(p, a) {
   return a.map((value) => (Math.abs(value - mean) < 1e-12 ? 0 : value - mean));
 }
 
-// The gradient of Σ p min(r A, clip(r) A) by the logits of q, r = q / p; without ε, that of Σ p r A.
+// The gradient of Σ p min(ρ A, clip(ρ) A) by the logits of q, ρ = q / p; without ε, that of Σ p ρ A.
 function slopeOf(p, a, q, eps = Infinity) {
   const weights = q.map((value, k) => {
     const r = value / p[k];
@@ -116,7 +116,7 @@ function ballAround(p, delta) {
   });
 }
 
-// Corners of the clip box: the simplex, cut by (1 − ε) p ≤ π ≤ (1 + ε) p for each action.
+// Corners of the clip region: the simplex, cut by (1 − ε) p ≤ π ≤ (1 + ε) p for each action.
 function boxAround(p, eps) {
   let corners = [[1, 0, 0], [0, 1, 0], [0, 0, 1]];
   for (let k = 0; k < 3; k++) {
@@ -261,7 +261,7 @@ function render({ model, el }) {
     html("div", { class: "row" }, html("label", { for: "preset" }, "Start"), choose),
     html("div", { class: "settings" },
       ...control("max_kl", "KL ball δ", deltas),
-      ...(clipping ? control("clip_eps", "Clip box ε") : []),
+      ...(clipping ? control("clip_eps", "Clip range ε") : []),
       ...(stepping ? control("length", "Step length α", lengths) : [])),
     html("details", {}, html("summary", {}, "Choose the advantages yourself"),
       html("div", { class: "settings" }, ...own.flatMap(({ slider, value }, k) =>
@@ -271,11 +271,11 @@ function render({ model, el }) {
       html("div", {}, html("div", { class: "title" }, "All policies over three actions"),
         html("div", { class: "quiet" }, "at a corner, one action is certain"), whole.node),
       html("div", {}, html("div", { class: "title" }, "Close to the old policy"),
-        html("div", { class: "quiet" }, clipping ? "oval: the KL ball; straight: the clip box" : "oval: the KL ball"), near.node)),
+        html("div", { class: "quiet" }, clipping ? "oval: the KL ball; straight: the clip region" : "oval: the KL ball"), near.node)),
     html("table", {},
       html("thead", {}, html("tr", {},
         html("th", { scope: "col" }, "one step of"),
-        ...["r₁", "r₂", "r₃"].map((word) => html("th", { scope: "col" }, word)), html("th", { scope: "col" }, "KL"))),
+        ...["ρ₁", "ρ₂", "ρ₃"].map((word) => html("th", { scope: "col" }, word)), html("th", { scope: "col" }, "KL"))),
       html("tbody", {}, ...body)),
     key, notes);
 
@@ -388,9 +388,9 @@ function render({ model, el }) {
     tabulate(all);
     set(whole.node, { "aria-label": `The simplex of policies. Old policy ${tripleText(old)}. ${visible.map((method) => `${LOOKS_OF_METHODS[method].name} ends at ${tripleText(all[method].probs)}`).join("; ")}.` });
     set(near.node, {
-      "aria-label": `Close-up of the KL ball${clipping ? " and the clip box" : ""}. ${visible.map((method) => {
+      "aria-label": `Close-up of the KL ball${clipping ? " and the clip region" : ""}. ${visible.map((method) => {
         const { ratios, kl } = all[method];
-        const boxed = clipping ? `, ${ratios.some(outOfBox) ? "outside" : "inside"} the box` : "";
+        const boxed = clipping ? `, ${ratios.some(outOfBox) ? "outside" : "inside"} the region` : "";
         return `${LOOKS_OF_METHODS[method].name} ends ${kl > at.max_kl + 1e-12 ? "outside" : "inside"} the ball${boxed}`;
       }).join("; ")}.`,
     });
@@ -443,7 +443,7 @@ function render({ model, el }) {
         for (let n = 0; n <= 20; n++) blot(view.at(q.map((value, k) => value + (n / 20) * (box.at(i - 1)[k] - value))), 1.5, 5);
       }
       const inward = rim(farFirst(middles), -13).map(([x, y, anchor]) => [x, y, { start: "end", end: "start", middle: "middle" }[anchor]]);
-      labels.push({ text: "clip box", hue: "ppo", places: [...inward, ...rim(farFirst(middles), 10)] });
+      labels.push({ text: "clip region", hue: "ppo", places: [...inward, ...rim(farFirst(middles), 10)] });
     }
     return placed(labels, obstacles, view.frame);
   }
@@ -469,10 +469,10 @@ function render({ model, el }) {
         const out = k < 3 ? clipping && outOfBox(value) : value > at.max_kl + 1e-12;
         values[name].dataset.value = value;
         values[name].classList.toggle("out", out);
-        values[name].replaceChildren(format(value, k < 3 ? (value < 9.9995 ? 3 : 1) : 4), ...(out ? [html("span", { class: "unseen" }, k < 3 ? " outside the box" : " outside the ball")] : []));
+        values[name].replaceChildren(format(value, k < 3 ? (value < 9.9995 ? 3 : 1) : 4), ...(out ? [html("span", { class: "unseen" }, k < 3 ? " outside the region" : " outside the ball")] : []));
       });
     }
-    key.textContent = `Bold: outside ${clipping ? "the clip box (a ratio) or the ball (a KL)" : "the ball"}.${stepping ? " Thin lines: other lengths α." : ""}`;
+    key.textContent = `Bold: outside ${clipping ? "the clip region (a ratio) or the ball (a KL)" : "the ball"}.${stepping ? " Thin lines: other lengths α." : ""}`;
 
     const lines = [];
     const add = (text) => lines.push(html("li", {}, text));
@@ -485,7 +485,7 @@ function render({ model, el }) {
         : `PPO-clip in small steps has not stopped after ${small.steps.toLocaleString("en")} of them: there is still a gradient.`);
     }
     if (large) {
-      add(`${vanilla ? "The first large step of PPO-clip is vanilla's own: at r = 1 nothing is clipped. " : ""}${large.stopped ? `After ${large.steps} step${large.steps > 1 ? "s" : ""} no gradient is left, and nothing brings it back.` : `After ${large.steps} steps there is still a gradient.`}`);
+      add(`${vanilla ? "The first large step of PPO-clip is vanilla's own: at ρ = 1 nothing is clipped. " : ""}${large.stopped ? `After ${large.steps} step${large.steps > 1 ? "s" : ""} no gradient is left, and nothing brings it back.` : `After ${large.steps} steps there is still a gradient.`}`);
     }
     if (vanilla && natural && old.every((value) => Math.abs(value - 1 / 3) < 1e-9)) {
       add("From a uniform policy vanilla's step and natural gradient's go the same way; only their lengths differ.");

@@ -51,7 +51,7 @@ const STYLE_OF_TOKENS = `
 `;
 const numbersOf = (text) => text.split(" ").map(Number);
 
-// One token, as in clip.js: the smaller of both surrogates, and its slope by log π_θ, which is r A or 0. At the knee there is
+// One token, as in clip.js: the smaller of both surrogates, and its slope by log π_θ, which is ρ A or 0. At the knee there is
 // no single slope; a ratio of several digits does not stand there.
 function tokenOf(oldLogp, newLogp, advantage, eps) {
   const ratio = Math.exp(newLogp - oldLogp);
