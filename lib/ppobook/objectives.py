@@ -381,7 +381,7 @@ def value_loss(
     """Half the squared error of the critic.
 
         L(φ) = ½ mean of (V_φ(s_t) − V^targ_t)²
-        L(φ) = ½ mean of max( (V − R)², (V_old + clip(V − V_old, −ε, ε) − R)² )      with clip_eps
+        L(φ) = ½ mean of max( (V − V^targ)², (clip(V, V_old − ε_v, V_old + ε_v) − V^targ)² )    with clip_eps
 
     With a clip, a value that has moved by more than ε from what it was has nothing to gain from moving on.
     The larger of the two errors counts, so that, as with the policy, moving the wrong way is never excused.

@@ -6,7 +6,7 @@
         g = ∇ mean of ρ_t Â_t at θ_old,   ρ_t = π_θ(a_t | s_t) / π_old(a_t | s_t)
         x: solve F x = g by conjugate gradient, which needs products F v only
         s = √(2 δ_KL / xᵀFx), since the KL of a step s x is about ½ s² xᵀFx
-        try θ_old + β x, θ_old + α β x, θ_old + α² β x, …: go to the first with
+        try θ_old + s x, θ_old + α s x, θ_old + α² s x, …: go to the first with
             a better surrogate and a mean KL(π_old, π_θ) of at most δ_KL, or stay
         fit V(s_t) to its targets, in some epochs over the batch
 
