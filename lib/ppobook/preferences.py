@@ -259,8 +259,8 @@ def kto_loss(
     prompt of a batch the completion of another one and averaging the log-ratios of these. Such a mean may be
     below 0, where no KL is, hence the maximum. No gradient goes into z_0.
 
-    TRL's KTO trainer computes the same on the same sums, z_0 over the batches of all processes; a loss that is
-    not a number is left out of its mean there, and refused here.
+    TRL's KTO trainer computes the same on the same sums, z_0 over the batches of all processes; a loss that
+    is not a number is left out of its mean there, and refused here.
 
     Parameters
     ----------
@@ -284,8 +284,8 @@ def kto_loss(
     diagnostics : dict of detached scalar tensors
         As at the top of this module, the desirable completions in the place of the chosen. What is said of a
         kind that the batch does not have is NaN, and so is then margin, the difference of the two mean
-        rewards. accuracy is the share of completions on their own side of z_0 (h_y = z_0 counts ½). Also kl, which
-        is z_0.
+        rewards. accuracy is the share of completions on their own side of z_0 (h_y = z_0 counts ½). Also kl,
+        which is z_0.
 
     References
     ----------
