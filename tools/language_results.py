@@ -139,7 +139,7 @@ def controls() -> str:
 def same_kl() -> str:
     groups = at_the_same_kl(["gold"]).groupby(["pooling", "who"], sort=False)
     rows = [(POOLINGS[pooling], who, *_at_levels(some, LEVELS)) for (pooling, who), some in groups]
-    return _markdown(f"reward of |  | {_levels(LEVELS)}", _by_pooling(rows), left=2)
+    return _markdown(f"reward of | policy | {_levels(LEVELS)}", _by_pooling(rows), left=2)
 
 
 def _levels(levels: Iterable[float]) -> str:
