@@ -109,8 +109,8 @@ def surrogate_loss(
 ) -> Tensor:
     """Minus what the new policy would have gained on the old one's samples, to first order.
 
-        r_t(θ) = π_θ(a_t | s_t) / π_old(a_t | s_t) = exp(log π_θ − log π_old)
-        L(θ) = − mean of r_t(θ) Â_t
+        ρ_t(θ) = π_θ(a_t | s_t) / π_old(a_t | s_t) = exp(log π_θ − log π_old)
+        L(θ) = − mean of ρ_t(θ) Â_t
 
     The ratio puts right that the *actions* were the old policy's; states and advantages stay the old one's.
     At θ = θ_old the gradient is that of `policy_gradient_loss`; far from there L promises what no policy can
@@ -157,7 +157,7 @@ def clipped_surrogate_loss(
 ) -> Tensor:
     """PPO's loss: the surrogate, with nothing to gain from a ratio further than ε from 1.
 
-        L(θ) = − mean of min( r_t Â_t, clip(r_t, 1 − ε, 1 + ε) Â_t ),   r_t = exp(log π_θ − log π_old)
+        L(θ) = − mean of min( ρ_t Â_t, clip(ρ_t, 1 − ε, 1 + ε) Â_t ),   ρ_t = exp(log π_θ − log π_old)
 
     A good action (Â > 0) has no gradient once r > 1 + ε, a bad one none once r < 1 − ε. On the other side of
     1 a sample is not clipped: what has moved the wrong way is pulled back with its full weight. The minimum
@@ -217,7 +217,7 @@ def kl_penalized_loss(
 ) -> Tensor:
     """The surrogate with a price on distance in place of a clip.
 
-        L(θ) = − mean of ( r_t Â_t − β KL(π_old, π_θ)(s_t) ),   r_t = exp(log π_θ − log π_old)
+        L(θ) = − mean of ( ρ_t Â_t − β KL(π_old, π_θ)(s_t) ),   ρ_t = exp(log π_θ − log π_old)
 
     Parameters
     ----------
@@ -327,7 +327,7 @@ def cispo_loss(
 ) -> Tensor:
     """CISPO's loss: the policy gradient, weighted by a ratio that is clipped and takes no gradient itself.
 
-        L(θ) = − mean of sg[ clip(r_t, 1 − ε_low, 1 + ε_high) ] Â_t log π_θ(a_t | s_t),   sg: stop gradient
+        L(θ) = − mean of sg[ clip(ρ_t, 1 − ε_low, 1 + ε_high) ] Â_t log π_θ(a_t | s_t),   sg: stop gradient
 
     PPO's clip silences a sample; this one bounds its weight, and every sample goes on pulling. Between the
     bounds the gradient is that of `surrogate_loss`, at θ = θ_old that of `policy_gradient_loss`. As there,
@@ -380,8 +380,8 @@ def value_loss(
 ) -> Tensor:
     """Half the squared error of the critic.
 
-        L(φ) = ½ mean of (V_φ(s_t) − R_t)²
-        L(φ) = ½ mean of max( (V − R)², (V_old + clip(V − V_old, −ε, ε) − R)² )      with clip_eps
+        L(φ) = ½ mean of (V_φ(s_t) − V^targ_t)²
+        L(φ) = ½ mean of max( (V − V^targ)², (clip(V, V_old − ε_v, V_old + ε_v) − V^targ)² )    with clip_eps
 
     With a clip, a value that has moved by more than ε from what it was has nothing to gain from moving on.
     The larger of the two errors counts, so that, as with the policy, moving the wrong way is never excused.

@@ -4,11 +4,11 @@
         run π_old for T steps in N environments, and record log π_old(a_t | s_t)
         advantages Â_t by GAE; targets for the critic, Â_t + V(s_t)
         for each of K epochs, for each minibatch of the N T steps, in a random order
-            r_t = π_θ(a_t | s_t) / π_old(a_t | s_t)
-            step up   mean of min(r_t Â_t, clip(r_t, 1 − ε, 1 + ε) Â_t)
+            ρ_t = π_θ(a_t | s_t) / π_old(a_t | s_t)
+            step up   mean of min(ρ_t Â_t, clip(ρ_t, 1 − ε, 1 + ε) Â_t)
                       − c_v ½ (V − target)² + c_e H
 
-Or, in place of the clip, r_t Â_t − β KL(π_old, π_θ), with β fixed or adapted (`objective`).
+Or, in place of the clip, ρ_t Â_t − β KL(π_old, π_θ), with β fixed or adapted (`objective`).
 
 Schulman, Wolski, Dhariwal, Radford and Klimov 2017, "Proximal policy optimization algorithms", algorithm 1.
 """

@@ -86,15 +86,15 @@ def dpo_loss(
 
         h = [ log π_θ(y_w) − log π_ref(y_w) ] − [ log π_θ(y_l) − log π_ref(y_l) ]
         L = − mean of log σ(β h)
-        L = − mean of (1 − ε) log σ(β h) + ε log σ(−β h)                with label_smoothing ε
+        L = − mean of (1 − α) log σ(β h) + α log σ(−β h)                with label_smoothing α
 
     With all preferences known, the minimum is at π ∝ π_ref exp(r / β). Where a pair has only ever gone one
-    way, h has no finite best value; with ε > 0 it comes to rest where σ(β h) = 1 − ε. The gradient pulls
+    way, h has no finite best value; with α > 0 it comes to rest where σ(β h) = 1 − α. The gradient pulls
     log π(y_w) up and log π(y_l) down with the same weight, β σ(−β h): often both fall, y_l faster.
 
     TRL's loss_type "sigmoid" is this loss on the same sums; in 1.16 its label_smoothing belongs to other loss
-    types only ("robust" divides by 1 − 2 ε and subtracts the second term, which makes it unbiased for labels
-    that were flipped with probability ε, and unbounded below).
+    types only ("robust" divides by 1 − 2 α and subtracts the second term, which makes it unbiased for labels
+    that were flipped with probability α, and unbounded below).
 
     Parameters
     ----------
@@ -105,7 +105,7 @@ def dpo_loss(
     beta : float above 0
         β, the log-odds of a preference for each nat of h: the larger, the nearer to the reference.
     label_smoothing : float in [0, 0.5]
-        ε, the probability with which a label is taken to be wrong.
+        α, the probability with which a label is taken to be wrong.
 
     Returns
     -------
@@ -196,10 +196,10 @@ def simpo_loss(
     """SimPO: a token's mean log-probability is the reward; no reference, and a margin to be kept.
 
         r(x, y) = β / |y| log π_θ(y | x)
-        L = − mean of log σ( r(x, y_w) − r(x, y_l) − γ )
+        L = − mean of log σ( r(x, y_w) − r(x, y_l) − κ )
 
-    TRL has this loss in its CPO trainer (loss_type "simpo" with cpo_alpha 0). There simpo_gamma is this γ;
-    the authors' own code takes γ / β instead.
+    TRL has this loss in its CPO trainer (loss_type "simpo" with cpo_alpha 0). There simpo_gamma is this κ;
+    the authors' own code takes κ / β instead.
 
     Parameters
     ----------
@@ -211,13 +211,13 @@ def simpo_loss(
     beta : float above 0
         Of another size than DPO's, as means are smaller than sums.
     gamma : float of at least 0
-        γ, in units of the reward.
+        κ, in units of the reward.
 
     Returns
     -------
     loss : tensor, scalar, in at least float32
     diagnostics : dict of detached scalar tensors
-        See the top of this module. The rewards are those above; margin is their difference, γ not taken off;
+        See the top of this module. The rewards are those above; margin is their difference, κ not taken off;
         chosen_logp and rejected_logp are sums, as they came in.
 
     References
@@ -250,17 +250,17 @@ def kto_loss(
 ) -> tuple[Tensor, Diagnostics]:
     """KTO: single completions that were liked or not, against a point of reference, in place of pairs.
 
-        ρ = log π_θ(y | x) − log π_ref(y | x)
-        z = max( 0, mean of log π_θ(y' | x) − log π_ref(y' | x) over mismatched pairs )
-        L = mean of λ_D ( 1 − σ(β (ρ − z)) )      for a desirable y
-                    λ_U ( 1 − σ(β (z − ρ)) )      for an undesirable y
+        h_y = log π_θ(y | x) − log π_ref(y | x)
+        z_0 = max( 0, mean of log π_θ(y' | x) − log π_ref(y' | x) over mismatched pairs )
+        L = mean of c_D ( 1 − σ(β (h_y − z_0)) )      for a desirable y
+                    c_U ( 1 − σ(β (z_0 − h_y)) )      for an undesirable y
 
-    z stands for KL(π_θ, π_ref): raising all completions alike earns nothing. It is estimated by giving each
+    z_0 stands for KL(π_θ, π_ref): raising all completions alike earns nothing. It is estimated by giving each
     prompt of a batch the completion of another one and averaging the log-ratios of these. Such a mean may be
-    below 0, where no KL is, hence the maximum. No gradient goes into z.
+    below 0, where no KL is, hence the maximum. No gradient goes into z_0.
 
-    TRL's KTO trainer computes the same on the same sums, z over the batches of all processes; a loss that is
-    not a number is left out of its mean there, and refused here.
+    TRL's KTO trainer computes the same on the same sums, z_0 over the batches of all processes; a loss that
+    is not a number is left out of its mean there, and refused here.
 
     Parameters
     ----------
@@ -275,7 +275,7 @@ def kto_loss(
     beta : float above 0
         β: the larger, the smaller the change after which a completion is done with.
     desirable_weight, undesirable_weight : float of at least 0
-        λ_D and λ_U, to balance the two kinds where one is rarer.
+        c_D and c_U, to balance the two kinds where one is rarer.
 
     Returns
     -------
@@ -284,8 +284,8 @@ def kto_loss(
     diagnostics : dict of detached scalar tensors
         As at the top of this module, the desirable completions in the place of the chosen. What is said of a
         kind that the batch does not have is NaN, and so is then margin, the difference of the two mean
-        rewards. accuracy is the share of completions on their own side of z (ρ = z counts ½). Also kl, which
-        is z.
+        rewards. accuracy is the share of completions on their own side of z_0 (h_y = z_0 counts ½). Also kl,
+        which is z_0.
 
     References
     ----------

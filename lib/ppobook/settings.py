@@ -192,7 +192,7 @@ class TRPOSettings(ActorCriticSettings):
     """The settings of TRPO, and their defaults."""
 
     num_steps: int = setting(256, "steps that each environment takes in one update", low=1, high=1_000_000)
-    max_kl: float = setting(0.01, "δ: upper bound on the mean KL divergence of a step, in nats", above=0)
+    max_kl: float = setting(0.01, "δ_KL: upper bound on the mean KL divergence of a step, in nats", above=0)
     fisher_share: float = setting(
         1.0, "share of the batch that the Fisher matrix is averaged over", above=0, high=1
     )

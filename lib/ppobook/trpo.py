@@ -3,11 +3,11 @@
     repeat
         run π_old for T steps in N environments, and record log π_old(a_t | s_t)
         advantages Â_t by GAE; targets for the critic, Â_t + V(s_t)
-        g = ∇ mean of r_t Â_t at θ_old,   r_t = π_θ(a_t | s_t) / π_old(a_t | s_t)
+        g = ∇ mean of ρ_t Â_t at θ_old,   ρ_t = π_θ(a_t | s_t) / π_old(a_t | s_t)
         x: solve F x = g by conjugate gradient, which needs products F v only
-        β = √(2 δ / xᵀFx), since the KL of a step β x is about ½ β² xᵀFx
-        try θ_old + β x, θ_old + α β x, θ_old + α² β x, …: go to the first with
-            a better surrogate and a mean KL(π_old, π_θ) of at most δ, or stay
+        s = √(2 δ_KL / xᵀFx), since the KL of a step s x is about ½ s² xᵀFx
+        try θ_old + s x, θ_old + α s x, θ_old + α² s x, …: go to the first with
+            a better surrogate and a mean KL(π_old, π_θ) of at most δ_KL, or stay
         fit V(s_t) to its targets, in some epochs over the batch
 
 F is the Fisher matrix, the curvature of the mean KL at θ_old, plus a damping on its diagonal. Chapter 2 of

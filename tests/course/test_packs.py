@@ -87,7 +87,7 @@ def test_no_solution_hidden_line_or_model_answer_is_in_a_whole_set_and_it_opens(
 
 
 def test_the_afterthought_of_an_exercise_stays_with_it(tmp_path):
-    after = "Why did no gauge move?"
+    after = "Why did no gauge show the bug?"
     course = assigned(tmp_path, "03_the_clipped_surrogate", ("adaptive-beta",))
     assert not [one for one in sources(make(course)) if after in one]
     whole = sets.open_set("03_the_clipped_surrogate")

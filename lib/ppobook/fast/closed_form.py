@@ -76,7 +76,7 @@ class ClosedForm:
         advantages = batch.advantages.numpy()
         size = np.float32(len(advantages))
 
-        # The policy: L = −mean of min(r Â, clip(r) Â) − c_e mean of H, with r = exp(log π − log π_old).
+        # The policy: L = −mean of min(ρ Â, clip(ρ) Â) − c_e mean of H, with ρ = exp(log π − log π_old).
         self.head.forward(self.actor.forward(observations), actions)
         log_ratio = self.head.logp - old_logp
         # As in `objectives.without_overflow`: where Â ≥ 0 the clip silences a ratio that would overflow.

@@ -151,7 +151,7 @@ class DPO(PairStage):
         """
         s, beta = self.settings, self.beta
         outputs = self.forward(batch) if outputs is None else outputs
-        if s.loss == "simpo":  # − log σ(β (log π_θ(y_w) / |y_w| − log π_θ(y_l) / |y_l|) − γ)
+        if s.loss == "simpo":  # − log σ(β (log π_θ(y_w) / |y_w| − log π_θ(y_l) / |y_l|) − κ)
             lengths = batch.pairs.chosen.lengths, batch.pairs.rejected.lengths
             return simpo_loss(outputs["chosen"], outputs["rejected"], *lengths, beta, s.gamma)
 

@@ -19,7 +19,7 @@ ROWS = ", ".join(f'"{name}": {name}' for name in loops.TABLE)
 @pytest.mark.parametrize(
     ("chapter", "name", "answer", "said"),
     [
-        ("03_the_clipped_surrogate", "clip-table-up", "table", "row r = 0.5"),
+        ("03_the_clipped_surrogate", "clip-table-up", "table", "row ρ = 0.5"),
         (
             "04_generalized_advantage_estimation",
             "gae-table",

@@ -29,7 +29,7 @@ class ClipSample(NamedTuple):
     objective: float  # the smaller of the two
     slope: float | None  # d objective / d ρ; None at the knee, where it is A on one side and 0 on the other
     clip_fraction: int  # 1 where ρ lies outside the clip range, |ρ − 1| > ε
-    flat_fraction: int  # 1 where the clip took the gradient: ρ past the clip range on the side to which A pushes it
+    flat_fraction: int  # 1 where the clip removed the gradient: A pushes ρ further out of the clip range
 
 
 def clip_sample(ratio: float, advantage: float, clip_eps: float = 0.2) -> ClipSample:

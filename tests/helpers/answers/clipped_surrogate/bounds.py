@@ -1,4 +1,4 @@
-"""Right and wrong answers about a lower bound, and about a box and its KL."""
+"""Right and wrong answers about a lower bound, and about a clip range and its KL."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def in_float32(eps, eps_high):
 RIGHT["eps-kl"] = [bounds(), in_torch_with_two_actions, by_chords, in_float32]
 WRONG["eps-kl"] = {
     "in bits, not in nats": bounds(unit=1 / np.log(2)),
-    "every ratio at the same end of the box": [
+    "every ratio at the same end of the clip range": [
         bounds(forward=lambda e, h: -np.log(1 - e)),
         bounds(forward=lambda e, h: np.log(1 + h)),
         bounds(backward=lambda e, h: (1 + h) * np.log(1 + h)),
@@ -87,8 +87,10 @@ WRONG["eps-kl"] = {
     ),
     "the approximation, not the bound": bounds(forward=lambda e, h: e * h / 2),
     "the two directions are exchanged": bounds(swap=True),
-    "the wrong end of the box for a sample": bounds(single=lambda e, h: h - np.log(1 + h)),
-    "the larger end of the box is not always the lower one": bounds(single=lambda e, h: -e - np.log(1 - e)),
+    "the wrong end of the clip range for a sample": bounds(single=lambda e, h: h - np.log(1 + h)),
+    "the larger end of the clip range is not always the lower one": bounds(
+        single=lambda e, h: -e - np.log(1 - e)
+    ),
     "the sample's KL in the other direction": bounds(single=lambda e, h: (1 - e) * np.log(1 - e) + e),
     "the upper end does not come in": lambda e, h: bounds()(e, e),
     "both ends weighed alike": bounds(forward=lambda e, h: -(np.log(1 - e) + np.log(1 + h)) / 2),

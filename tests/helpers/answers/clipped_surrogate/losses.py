@@ -109,11 +109,11 @@ WRONG["clipped-loss"] = {
     ],
 }
 WRONG["clipped-loss"] |= {
-    "the box is around 0, not around 1": [
+    "the clip range is around 0, not around 1": [
         in_torch(term=lambda r, a, eps: torch.minimum(r * a, r.clamp(-eps, eps) * a)),
         in_torch(term=lambda r, a, eps: torch.minimum(r * a, (r - 1).clamp(-eps, eps) * a)),
     ],
-    "the two ends of the box are exchanged": in_torch(
+    "the two ends of the clip range are exchanged": in_torch(
         term=lambda r, a, eps: torch.minimum(r * a, r.clamp(1 + eps, 1 - eps) * a)
     ),
     "the mean leaves out what is flat": lambda logp, old, a, eps=0.2: mean_of_what_pushes(
@@ -249,7 +249,7 @@ WRONG["clip-diagnostics"] = {
         gauges(clip_fraction=lambda r, a, eps: ((r - 1).abs() > 0.2).float().mean()),
         gauges(flat_fraction=lambda r, a, eps: flat_where(r, a, 0.2).float().mean()),
     ],
-    "the logarithm is compared with the box, not the ratio": [
+    "the logarithm is compared with the clip range, not the ratio": [
         gauges(clip_fraction=lambda r, a, eps: (r.log().abs() > eps).float().mean()),
         gauges(flat_fraction=lambda r, a, eps: (r.log() * a.sign() > eps).float().mean()),
     ],

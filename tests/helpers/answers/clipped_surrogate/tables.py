@@ -73,7 +73,7 @@ for name, ratios, advantage in (("clip-table-up", UP, 1.0), ("clip-table-down", 
         "the clip never counts": table(ratios, advantage, least=lambda a, b: a),
         "nothing is flat": table(ratios, advantage, flat=lambda *_: False),
         "everything is flat": table(ratios, advantage, flat=lambda *_: True),
-        "flat is not the same as outside the box": table(
+        "flat is not the same as outside the clip range": table(
             ratios, advantage, flat=lambda r, *_: not 0.79 < r < 1.21
         ),
         "flat on the wrong side": table(
@@ -88,11 +88,13 @@ for name, ratios, advantage in (("clip-table-up", UP, 1.0), ("clip-table-down", 
 UNNAMED["clip-table-up"] = [table(UP, 1.0, clip=lambda r: min(max(r, 0.9), 1.1))]
 
 WRONG["clip-table-up"] |= {
-    "an end of the box that is no knee here": table(UP, 1.0, flat=lambda r, *_: r > 1.21 or r == 0.8),
+    "an end of the clip range that is no knee here": table(UP, 1.0, flat=lambda r, *_: r > 1.21 or r == 0.8),
     "the larger of the two": table(UP, 1.0, least=max),
 }
 WRONG["clip-table-down"] |= {
-    "an end of the box that is no knee here": table(DOWN, -1.0, flat=lambda r, *_: r < 0.79 or r == 1.2),
+    "an end of the clip range that is no knee here": table(
+        DOWN, -1.0, flat=lambda r, *_: r < 0.79 or r == 1.2
+    ),
     "the smaller in size, not the smaller number": table(DOWN, -1.0, least=lambda a, b: min(a, b, key=abs)),
     "the clip is put on the product": table(
         DOWN, -1.0, clip=lambda r: min(max(r, 0.8), 1.2), product=lambda r, a: min(max(r * a, 0.8), 1.2)
@@ -131,7 +133,7 @@ WRONG["hunt-minmax"] = {
     ],
     "the slope by log π, not by r": columns((0, 1.5, -0.5, 0), (0.5, 0, 0, -1.5)),
     "the same in both": columns((1, 0, 0, -1), (1, 0, 0, -1)),
-    "flat is not the same as outside the box": [
+    "flat is not the same as outside the clip range": [
         columns((0, 1, -1, 0), (0, 0, 0, 0)),
         columns((0, 0, 0, 0), (1, 0, 0, -1)),
     ],
@@ -176,10 +178,12 @@ WRONG["ratio-one"] = {
         lambda r, a, eps: by_cases(r, a, eps),
         lambda r, a, eps: r.clamp(1 - eps, 1 + eps) * a,
     ],
-    "flat is not the same as outside the box": lambda r, a, eps: torch.where((r - 1).abs() > eps, 0.0, r * a),
+    "flat is not the same as outside the clip range": lambda r, a, eps: torch.where(
+        (r - 1).abs() > eps, 0.0, r * a
+    ),
     "flat on the wrong side": lambda r, a, eps: torch.where(flat_where(r, -a, eps), 0.0, r * a),
     "the sign of the advantage is not asked for": lambda r, a, eps: torch.where(r > 1 + eps, 0.0, r * a),
-    "nothing pushes inside the box": lambda r, a, eps: torch.where(
+    "nothing pushes inside the clip range": lambda r, a, eps: torch.where(
         r * a < r.clamp(1 - eps, 1 + eps) * a, r * a, 0.0
     ),
     "flat for one sign of the advantage only": [

@@ -131,7 +131,7 @@ WRONG["three-actions-slope"] = {
     "the expectation is taken under the new policy": slope_of(weight=lambda old, new: new),
     "the ratio is left out of the slope": slope_of(by_ratio=lambda r: 1.0),
     "nothing is clipped": slope_of(flat=lambda r, a, eps: r < 0),
-    "flat is not the same as outside the box": slope_of(flat=lambda r, a, eps: abs(r - 1) > eps),
+    "flat is not the same as outside the clip range": slope_of(flat=lambda r, a, eps: abs(r - 1) > eps),
     "the knee itself is called flat": slope_of(flat=knee_is_flat),
 }
 UNNAMED["three-actions-slope"] = [
@@ -209,7 +209,7 @@ WRONG["three-actions"] = {
         climber(slope=slope_of(flat=lambda r, a, eps: r < 0)),
     ],
     "it stops when the first action falls silent": climber(stop=lambda s, r: bool((r > 1.2).any())),
-    "the policy is put back into the box": climber(end=lambda path: np.clip(np.array(path), 0.8, 1.2)),
+    "the policy is put back into the clip range": climber(end=lambda path: np.clip(np.array(path), 0.8, 1.2)),
     "most is not the number of steps": [
         climber(extra=-1),
         lambda old_logits, a, step, most=20_000, eps=0.2: climber()(old_logits, a, step, min(most, 500), eps),
@@ -231,7 +231,7 @@ UNNAMED["three-actions"] = [
     climber(end=lambda path: np.round(path, 3)),
     climber(slope=slope_of(flat=knee_is_flat)),
     lambda z, a, step, most=1000, eps=0.2: climber()(z, a, step, most, eps),
-    # Ratios to the step before; logits kept inside the box.
+    # Ratios to the step before; logits kept inside the clip range.
     climber(end=lambda path: np.array([path[0], *(x / y for x, y in itertools.pairwise(path))])),
     climber(back=lambda r: np.clip(r, 0.83, 1.2)),
     lambda old_logits, a, step, most=20_000, eps=0.2: climber()(old_logits, a, min(step, 10), most, eps),

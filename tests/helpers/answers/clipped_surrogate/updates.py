@@ -334,11 +334,11 @@ RIGHT["inside-the-box"] = [
     ten_halvings_or_the_old_one,
 ]
 WRONG["inside-the-box"] = {
-    "the logarithm is compared with the box, not the ratio": brought_back(
+    "the logarithm is compared with the clip range, not the ratio": brought_back(
         measure=lambda change: change.abs()
     ),
-    "inside at one end of the box only": brought_back(measure=lambda change: change.exp() - 1),
-    "a ratio is outside the box": [
+    "inside at one end of the clip range only": brought_back(measure=lambda change: change.exp() - 1),
+    "a ratio is outside the clip range": [
         brought_back(share=0.5, halvings=5),
         brought_back(share=0.5, halvings=15),
         brought_back(leave=True),

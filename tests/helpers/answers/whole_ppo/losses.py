@@ -208,16 +208,16 @@ WRONG["value-clip-slope"] = {
     "the slope without the half": pushes(nearer, lambda v, r, box: 2 * (v - r)),
     "averaged already": lambda *a: pushes_by_autograd(*a) / len(a[0]),
     "nothing is flat": lambda v, old, r, eps: v - r,
-    "flat wherever the value has left the box": pushes(out),
+    "flat wherever the value has left the clip range": pushes(out),
     "flat only where the target lies further on": pushes(further),
-    "flat where the error at the end of the box is the smaller": pushes(
+    "flat where the error at the end of the clip range is the smaller": pushes(
         lambda v, old, r, eps, box: out(v, old, r, eps, box) & ((box - r).abs() < (v - r).abs())
     ),
-    "flat as soon as the target lies beyond the box": pushes(
+    "flat as soon as the target lies beyond the clip range": pushes(
         lambda v, old, r, eps, box: ((v > old + eps) & (r > old + eps)) | ((v < old - eps) & (r < old - eps))
     ),
     "flat on the wrong side": pushes(lambda *a: out(*a) & ~further(*a)),
-    "the error at the end of the box": [
+    "the error at the end of the clip range": [
         lambda v, old, r, eps: old + (v - old).clamp(-eps, eps) - r,
         pushes(
             lambda *a: torch.zeros_like(a[0]).bool(),

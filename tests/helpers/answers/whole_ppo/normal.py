@@ -1,4 +1,4 @@
-"""Right and wrong statistics, saved policies, and actions in a box."""
+"""Right and wrong statistics, saved policies, and actions within bounds."""
 
 from __future__ import annotations
 
@@ -464,7 +464,7 @@ WRONG["squashed-logp"] = {
     "the standard deviation is taken for the variance": squashed(
         normal=lambda u, m, s: log_normal(u, m, s.sqrt())
     ),
-    "it overflows at the edge of the box": [
+    "it overflows at the edge of the bounds": [
         squashed(log_det=lambda u: (1 - u.tanh() ** 2).log()),
         squashed(log_det=lambda u: -2 * u.cosh().log()),
         squashed(log_det=lambda u: torch.log(4 / (u.exp() + (-u).exp()) ** 2)),
@@ -486,7 +486,7 @@ WRONG["squashed-logp"] = {
         squashed(log_det=lambda u: safe(u.clamp(-9, 9))),
         squashed(log_det=lambda u: (1 - u.clamp(-8, 8).tanh() ** 2).log()),
     ],
-    "only one edge of the box is safe": squashed(
+    "only one edge of the bounds is safe": squashed(
         log_det=lambda u: 2 * (math.log(2) - u - torch.exp(-2 * u.clamp(min=-30)).clamp(max=1e8).log1p())
     ),
 }

@@ -37,4 +37,6 @@ PRACTICE = Chapter(
         "sec-practice-reporting": "How to report",
     },
 )
-GRPO = Chapter(8, "GRPO: learning without a critic", {"sec-grpo-measured": "PPO against GRPO"}, also=(PRACTICE,))
+GRPO = Chapter(
+    8, "GRPO: learning without a critic", {"sec-grpo-measured": "PPO against GRPO"}, also=(PRACTICE,)
+)

@@ -175,7 +175,7 @@ def capstone_loss(answer: Answer) -> Findings:
     )
     right = np.sort([r * a, box * a], axis=0)[0]
     yield Property(
-        "each part is what the box says, for single samples",
+        "each part agrees with its formula, for single samples",
         close(single, right) and close(one, 2) and close(spread, -np.log(2)),
         f"for r = {numbers(ratios)} with A = {numbers(worth)} minus your loss is {numbers(single)}, and "
         f"should be {numbers(right)}; a value of 3 where the return is 1 costs {one:.3g} (2); "

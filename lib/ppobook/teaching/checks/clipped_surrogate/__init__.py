@@ -33,7 +33,7 @@ CHAPTER = Chapter(
 
 
 def near_the_ends(rng: np.random.Generator, eps: float, size: Any) -> np.ndarray:
-    """Ratios just inside and just outside the box, where e^±ε or 1/(1 ± ε) are other ends."""
+    """Ratios just inside and just outside the clip range, where e^±ε or 1/(1 ± ε) are other ends."""
     ends, away = 1 + rng.choice([-eps, eps], size), rng.uniform(-1, 1, size)
     # Never so near that the two sides of a difference, or a rounding, lie on both sides of the end.
     away = np.where(np.abs(away) < 0.03, np.copysign(0.03, away), away)

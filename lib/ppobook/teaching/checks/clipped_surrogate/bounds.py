@@ -1,4 +1,4 @@
-"""Checks of a broken lower bound, and of what a box of ratios means for a KL."""
+"""Checks of a broken lower bound, and of what a clip range means for a KL."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def eps_kl(answer: Answer) -> Findings:
         return np.array([float(as_array(bound, (), "a bound")) for bound in back])
 
     def search(p: Problem) -> np.ndarray:
-        """Over policies of two actions whose ratios lie on a grid in the box; and over single ratios."""
+        """Over policies of two actions with ratios on a grid in the clip range, and over single ratios."""
         r, q = np.meshgrid(np.linspace(1 - p.eps, 1, 41)[:-1], np.linspace(1, 1 + p.eps_high, 41)[1:])
         old = (q - 1) / (q - r)  # the old probability of the action with ratio r: the mean ratio is 1
         forward = -old * np.log(r) - (1 - old) * np.log(q)
@@ -73,12 +73,12 @@ def eps_kl(answer: Answer) -> Findings:
         got,
         {
             "in bits, not in nats": found / np.log(2),
-            "every ratio at the same end of the box": any(
+            "every ratio at the same end of the clip range": any(
                 one_of_two(got, abs(np.log(end)), end * np.log(end), 1e-3) for end in even_ends
             ),
             "the approximation, not the bound": one_of_two(got, 0.02, 0.02, 1e-6),
             "the two directions are exchanged": close(got[:2], found[[1, 0]], 2e-5),
-            "the wrong end of the box for a sample": close(got[2], 0.2 - np.log(1.2)),
+            "the wrong end of the clip range for a sample": close(got[2], 0.2 - np.log(1.2)),
             "the sample's KL in the other direction": either(
                 [*found[:2], 0.8 * np.log(0.8) + 0.2], [*found[:2], 1.2 * np.log(1.2) - 0.2]
             ),
@@ -89,7 +89,7 @@ def eps_kl(answer: Answer) -> Findings:
             "the weights of the two ends are exchanged": one_of_two(
                 uneven, lever @ -np.log(ends), lever @ (ends * np.log(ends)), 1e-4
             ),
-            "the larger end of the box is not always the lower one": close(uneven[2], found[2]),
+            "the larger end of the clip range is not always the lower one": close(uneven[2], found[2]),
         },
         tolerance=1e-4,
         found=found,
@@ -97,8 +97,10 @@ def eps_kl(answer: Answer) -> Findings:
         wide=wide,
     )
     said = f"at 0.2 and 0.2 you get {numbers(got, 4)}"
-    yield Property("no policy of two actions in the box goes beyond", bool((got >= found - 1e-6).all()), said)
-    yield Property("one policy in the box reaches each", close(got, found), said)
+    yield Property(
+        "no policy of two actions in the clip range goes beyond", bool((got >= found - 1e-6).all()), said
+    )
+    yield Property("one policy in the clip range reaches each", close(got, found), said)
     small = ask(0.02, 0.02) / 0.02**2  # no smaller: float32 has too few digits for a KL of a millionth
     yield Property(
         "for small ε all three are near ε²/2",

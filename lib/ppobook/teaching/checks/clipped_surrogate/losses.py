@@ -75,12 +75,12 @@ def loss_findings(call: Loss, dims: tuple[int, ...] = (2,), default: bool = True
                 np.minimum(log * a, np.clip(log, 1 - eps, 1 + eps) * a),
                 np.minimum(log * a, np.clip(log, -eps, eps) * a),
             ),
-            "the box is around 0, not around 1": either(
+            "the clip range is around 0, not around 1": either(
                 np.minimum(r * a, np.clip(r, -eps, eps) * a),
                 np.minimum(r * a, np.clip(r - 1, -eps, eps) * a),
                 np.clip(r, -eps, eps) * a,
             ),
-            "the two ends of the box are exchanged": either(
+            "the two ends of the clip range are exchanged": either(
                 *(
                     choose(r * a, end * a)
                     for choose in (np.minimum, np.maximum)
@@ -134,24 +134,24 @@ def loss_findings(call: Loss, dims: tuple[int, ...] = (2,), default: bool = True
     worth, far = (3.0, 0.1, -0.5), objective([1e9], [-1], 0.2)
     even = [objective([1], [a], 0.2) for a in worth]
     yield Property(
-        "at r = 1 the objective is the advantage, whatever it is",
+        "at ρ = 1 the objective is the advantage, whatever it is",
         close(even, worth),
         f"for A = 3, 0.1 and −0.5 it is {numbers(even)}",
     )
     yield Property(
         "a good action counts in full until 1 + ε, and no more beyond",
         close(good, [0.5, 0.9, 1.0, 1.1, 1.2, 1.2]),
-        f"for A = +1 and r = 0.5, 0.9, 1, 1.1, 1.5, 2 it is {numbers(good, 4)}",
+        f"for A = +1 and ρ = 0.5, 0.9, 1, 1.1, 1.5, 2 it is {numbers(good, 4)}",
     )
     yield Property(
         "a bad action counts at least 1 − ε, and in full above",
         close(bad, [-0.8, -0.9, -1.0, -1.1, -1.5, -2.0]) and close(far / 1e9, -1.0),
-        f"for A = −1 and r = 0.5, 0.9, 1, 1.1, 1.5, 2 it is {numbers(bad, 4)}, at 10⁹ {far:.4g}",
+        f"for A = −1 and ρ = 0.5, 0.9, 1, 1.1, 1.5, 2 it is {numbers(bad, 4)}, at 10⁹ {far:.4g}",
     )
 
     if default:
         left_out = objective([1.5], [1.0])
-        said = f"without it your objective at r = 1.5 and A = 1 is {left_out:.4g}"
+        said = f"without it your objective at ρ = 1.5 and A = 1 is {left_out:.4g}"
         yield Property("eps is 0.2 where it is left out", close(left_out, 1.2), said)
 
     def pull(ratio: float, advantage: float) -> float:
@@ -161,7 +161,7 @@ def loss_findings(call: Loss, dims: tuple[int, ...] = (2,), default: bool = True
 
     first = [pull(1.0, 1.0), pull(1.0, -2.0)]
     yield Property(
-        "at r = 1 it is the policy gradient",
+        "at ρ = 1 it is the policy gradient",
         close(first, [1.0, -2.0]),
         f"for A = 1 and −2 the slope of your objective by log π is {numbers(first)}",
     )
@@ -255,7 +255,7 @@ def clip_diagnostics(answer: Answer) -> Findings:
     def gauge(name: str, ratios: list[float], worth: list[float], eps: float = 0.2) -> float:
         return float(as_array(report(ratios, worth, eps)[name], (), name))
 
-    # Below the box one good action and three bad ones, above it two good ones and a bad one, and one inside.
+    # Below the clip range a good action and three bad ones, above it two good ones and a bad one; one inside.
     sample = [0.5, 0.6, 0.7, 0.75, 1.3, 2.0, 1.5, 1.1], [1.0, -1.0, -1.0, -1.0, 1.0, 1.0, -1.0, 1.0]
     first = report(*sample)
     for name in KEYS[1:]:
@@ -284,14 +284,14 @@ def clip_diagnostics(answer: Answer) -> Findings:
         flat=flat,
     )
     for name, share in (("clip_fraction", outside), ("flat_fraction", flat)):
-        # The ends of the box are not alike for log r: ln 0.81 = −0.21, ln 1.21 = 0.19.
+        # The ends of the clip range are not alike for log r: ln 0.81 = −0.21, ln 1.21 = 0.19.
         near = [gauge(name, [r] * 2, [np.sign(r - 1)] * 2) for r in (0.81, 0.83, 1.1, 1.21, 1.23)]
         wide = gauge(name, [1.3, 1.3], [1.0, 1.0], 0.4)
         yield from recognise(
             share,
             {
                 "eps is not used in a gauge": share > 0.5 and wide > 0 and near[2] == 0,
-                "the logarithm is compared with the box, not the ratio": close(near, [1, 0, 0, 0, 1]),
+                "the logarithm is compared with the clip range, not the ratio": close(near, [1, 0, 0, 0, 1]),
             },
             gauge=name,
         )
@@ -328,24 +328,24 @@ def clip_diagnostics(answer: Answer) -> Findings:
     yield from recognise(mean, {"the mean of the logarithms": either(np.log(0.64) / 3, 0.64 ** (1 / 3))})
     yield from loss_findings(lambda *given: _entries(answer(*given))["loss"], (1, 2, 3))
     said = (
-        "of eight samples four are below the box and three above it, and five of these seven are flat; your "
+        "of eight samples four are below the clip range and three above it, five of them flat; your "
         f"clip_fraction is {outside:.3g} and your flat_fraction {flat:.3g}"
     )
-    yield Property("clip_fraction: outside the box, on either side", close(outside, 7 / 8), said)
+    yield Property("clip_fraction: outside the clip range, on either side", close(outside, 7 / 8), said)
     yield Property("flat_fraction: silenced by the clip", close(flat, 5 / 8), said)
     try:
         ends = [gauge(name, [1.0, 1.0], [1.0, -1.0], 0.0) for name in KEYS[1:3]]
-    except Stop:  # a loss may refuse a box without width, as the library's does
+    except Stop:  # a loss may refuse a clip range without width, as the library's does
         ends = [0.0, 0.0]
     yield Property(
-        "exactly at an end of the box a sample is neither outside nor flat",
+        "exactly at an end of the clip range a sample is neither outside nor flat",
         close(ends, [0.0, 0.0]),
-        f"with eps = 0 and r = 1 your clip_fraction is {ends[0]:.3g} and your flat_fraction {ends[1]:.3g}",
+        f"with eps = 0 and ρ = 1 your clip_fraction is {ends[0]:.3g} and your flat_fraction {ends[1]:.3g}",
     )
     yield Property(
-        "approx_kl: zero at r = 1, above zero on both sides, however far",
+        "approx_kl: zero at ρ = 1, above zero on both sides, however far",
         close([two, half, both, zero, tiny, huge / 1e12], [*right, 0.0, -1 - np.log(1e-12), 1.0]),
-        f"at r = 2 it is {two:.4g}, at 0.5 {half:.4g}, for the two together {both:.4g}, at 1 {zero:.4g}, at "
+        f"at ρ = 2 it is {two:.4g}, at 0.5 {half:.4g}, for the two together {both:.4g}, at 1 {zero:.4g}, at "
         f"10⁻¹² {tiny:.4g}, at 10¹² {huge:.4g}",
     )
     yield Property(

@@ -72,14 +72,14 @@ def hunt_division(answer: Answer) -> Findings:
     )
     counts, far = [value([x], [2.0], [0.0], 0.0) for x in (0.5, 1.5, 3.0)], value([1e9], [2.0], [0.0], 0.0)
     yield Property(
-        "an action counts r A, however far it has gone",
+        "an action counts ρ A, however far it has gone",
         close(counts, [1.0, 3.0, 6.0]) and close(far / 1e9, 2.0),
-        f"for A = 2 and r = 0.5, 1.5, 3 it counts {numbers(counts, 4)}, at 10⁹ {far:.4g}",
+        f"for A = 2 and ρ = 0.5, 1.5, 3 it counts {numbers(counts, 4)}, at 10⁹ {far:.4g}",
     )
     yield Property(
         "distance costs β times the KL, averaged",
         close([priced, cheap], [0.7, 0.9]) and close(by_kl, [[1.5, 1.5]]),
-        f"at r = 1 and KL = 0.1 it leaves {priced:.4g} of 1 for β = 3, and {cheap:.4g} for β = 1; with β = 3 "
+        f"at ρ = 1 and KL = 0.1 it leaves {priced:.4g} of 1 for β = 3, and {cheap:.4g} for β = 1; with β = 3 "
         f"the gradient of the loss by the KLs of two samples is {numbers(by_kl)}",
     )
 

@@ -28,7 +28,7 @@ def _flag(value: Any, where: str) -> bool:
     raise Stop("returned", "not a yes or no", f"{where}: the last entry is True or False; it is {value!r}.")
 
 
-def _rows(back: Any, keys: tuple[Any, ...], entries: int, name: str = "r") -> dict[Any, list[Any]]:
+def _rows(back: Any, keys: tuple[Any, ...], entries: int, name: str = "ρ") -> dict[Any, list[Any]]:
     """The entries of the reader's rows, in the order of `keys`."""
     expected = f"the result must be a table with a row for each {name}: {', '.join(map(str, keys))}"
     if back is None:
@@ -69,9 +69,9 @@ def _same_key(given: Any, key: Any) -> bool:
 def _table_findings(back: Any, ratios: tuple[float, ...], a: float) -> Findings:
     rows = _rows(back, ratios, 5)
     numbers_of = [
-        [float(as_array(x, (), f"row r = {r}: an entry")) for x in row[:4]] for r, row in rows.items()
+        [float(as_array(x, (), f"row ρ = {r}: an entry")) for x in row[:4]] for r, row in rows.items()
     ]
-    flat = np.array([_flag(row[4], f"row r = {r}") for r, row in rows.items()])
+    flat = np.array([_flag(row[4], f"row ρ = {r}") for r, row in rows.items()])
     table, r = np.array(numbers_of), np.array(ratios)
     plain, clipped, product, least = table.T
     at = {str(ratio): table[i] for i, ratio in enumerate(ratios)}
@@ -83,9 +83,9 @@ def _table_findings(back: Any, ratios: tuple[float, ...], a: float) -> Findings:
     right_plain, right_clip = close(plain, r * a), close(clipped, box)
     follows = right_plain and close(product, clipped * a) and not close(product, plain)
     # What the column min is where it ought to be something else: the row that shows a wrong choice.
-    shown |= {"other": "r = 1.5", "pair": at["1.5"]} if good else {"other": "r = 0.5", "pair": at["0.5"]}
+    shown |= {"other": "ρ = 1.5", "pair": at["1.5"]} if good else {"other": "ρ = 0.5", "pair": at["0.5"]}
     back_side = at["0.5"] if good else at["1.5"]
-    shown |= {"astray": "r = 0.5" if good else "r = 1.5", "back": back_side}
+    shown |= {"astray": "ρ = 0.5" if good else "ρ = 1.5", "back": back_side}
     yield from recognise(
         table,
         {
@@ -105,8 +105,9 @@ def _table_findings(back: Any, ratios: tuple[float, ...], a: float) -> Findings:
             "everything is flat": flat.all(),
             "flat and not flat are exchanged": (flat != side).all(),
             "flat on the wrong side": (flat[outside] != side[outside]).all(),
-            "flat is not the same as outside the box": flat[outside].all(),
-            "an end of the box that is no knee here": right_clip and flat[np.abs(r - bound) < 0.01].any(),
+            "flat is not the same as outside the clip range": flat[outside].all(),
+            "an end of the clip range that is no knee here": right_clip
+            and flat[np.abs(r - bound) < 0.01].any(),
             "the knee itself is called flat": right_clip and flat[np.abs(r - knee) < 0.01].any(),
         },
         bound=bound,
@@ -116,12 +117,12 @@ def _table_findings(back: Any, ratios: tuple[float, ...], a: float) -> Findings:
     for i, ratio in enumerate(ratios):
         wrong = []
         if not close(plain[i], ratio * a):
-            wrong.append("r A")
+            wrong.append("ρ A")
         if not close(clipped[i], box[i]):
-            wrong.append("clip(r)")
+            wrong.append("clip(ρ)")
         # An entry that follows from a wrong one to its left is not wrong once more, nor is a right one.
         if not close(product[i], clipped[i] * a) and not close(product[i], box[i] * a):
-            wrong.append("clip(r) A")
+            wrong.append("clip(ρ) A")
         lower, lowest = sorted([plain[i], product[i]])[0], sorted([ratio * a, box[i] * a])[0]
         if not close(least[i], lower) and not close(least[i], lowest):
             wrong.append("min")
@@ -150,7 +151,7 @@ CASES = ((0.5, 1), (1.5, 1), (0.5, -1), (1.5, -1))
 
 @CHAPTER.check("hunt-minmax", section="sec-four-cases")
 def hunt_minmax(answer: Answer) -> Findings:
-    rows = _rows(answer(), CASES, 2, "(r, A)")
+    rows = _rows(answer(), CASES, 2, "(ρ, A)")
     got = np.array([[float(as_array(x, (), f"row {k}: an entry")) for x in row] for k, row in rows.items()])
     faulty, healthy = got.T
     # Worked out by differences: how the objective of one sample changes with r, for either choice.
@@ -172,7 +173,7 @@ def hunt_minmax(answer: Answer) -> Findings:
             or close(healthy, values[1]),
             "the slope by log π, not by r": either(slopes * r[:, None], slopes[:, ::-1] * r[:, None]),
             "the same in both": close(faulty, healthy),
-            "flat is not the same as outside the box": close(faulty, 0 * r) or close(healthy, 0 * r),
+            "flat is not the same as outside the clip range": close(faulty, 0 * r) or close(healthy, 0 * r),
             "nothing is flat": close(faulty, a) or close(healthy, a),
             "the sign of the advantage is lost": close(got, np.abs(slopes)),
         },
@@ -216,10 +217,10 @@ def ratio_one(answer: Answer) -> Findings:
                 [one, good, [-1.0, -1.8, 0.0]], [one, [0.0, 2.2, 3.0], bad]
             ),
             "flat for one sign of the advantage only": either([one, good, all_down], [one, all_up, bad]),
-            "nothing pushes inside the box": close(one, 0 * one) and close(up, [1.0, 0.0, 0.0]),
+            "nothing pushes inside the clip range": close(one, 0 * one) and close(up, [1.0, 0.0, 0.0]),
             "nothing is flat": close(up, [2.0] * 3) or close(up, all_up),
             "the value, not the slope": close(up, [1.0, 2.2, 2.4]) or close(up, [1.6, 2.2, 2.4]),
-            "flat is not the same as outside the box": close(up, [0.0, 2.2, 0.0]),
+            "flat is not the same as outside the clip range": close(up, [0.0, 2.2, 0.0]),
             "flat on the wrong side": close(up[[0, 2]], [0.0, 3.0]),
             "eps is not used": close(up, good) and close(wide, [0.0]),
             "the knee itself is called flat": close(up, good) and close(knees, [0.0, 0.0]),
@@ -231,24 +232,24 @@ def ratio_one(answer: Answer) -> Findings:
         sign="good" if close(down, all_down) else "bad",
     )
     yield Property(
-        "at r = 1 the weight is the advantage, for any ε",
+        "at ρ = 1 the weight is the advantage, for any ε",
         close(one, [2.0, -1.0, 0.5]) and close(ask([1.0], [3.0], 0.01), [3.0]),
         f"the advantages 2, −1, 0.5 get {numbers(one)}",
     )
     yield Property(
-        "a good action stops past 1 + ε, and pushes with r A before",
+        "a good action stops past 1 + ε, and pushes with ρ A before",
         close(up, good),
-        f"at r = 0.5, 1.1, 1.5 and A = +2 the weights are {numbers(up)}",
+        f"at ρ = 0.5, 1.1, 1.5 and A = +2 the weights are {numbers(up)}",
     )
     yield Property(
-        "a bad action stops below 1 − ε, and pushes with r A above",
+        "a bad action stops below 1 − ε, and pushes with ρ A above",
         close(down, bad),
-        f"at r = 0.5, 0.9, 1.5 and A = −2 the weights are {numbers(down)}",
+        f"at ρ = 0.5, 0.9, 1.5 and A = −2 the weights are {numbers(down)}",
     )
     yield Property(
         "exactly at a knee it still pushes",
         close(knees, [2.0, -2.0]),
-        f"with eps = 0 and r = 1 the advantages 2 and −2 get the weights {numbers(knees)}",
+        f"with eps = 0 and ρ = 1 the advantages 2 and −2 get the weights {numbers(knees)}",
     )
 
     def draw(rng: np.random.Generator) -> dict[str, Any]:

@@ -122,7 +122,7 @@ def three_actions_slope(answer: Answer) -> Findings:
             "the ratio is left out of the slope": [start, centred(old * lopsided)],
             "flat on the wrong side": still(back) and not still(beyond),
             "nothing is clipped": close(beyond, free, 1e-3),
-            "flat is not the same as outside the box": still(back),
+            "flat is not the same as outside the clip range": still(back),
             "eps is not used": still(wide) and still(beyond),
             "the knee itself is called flat": close(start, WORTH / 3, 1e-3) and still(knees),
         },
@@ -219,7 +219,9 @@ def three_actions(answer: Answer) -> Findings:
             "it stops when the first action falls silent": 1.195 < last[0] < 1.2035
             and last[2] > 0.805
             and steps < 1000,
-            "the policy is put back into the box": last[0] <= 1.2 + 1e-9 and last[2] >= 0.8 - 1e-9 and at_end,
+            "the policy is put back into the clip range": last[0] <= 1.2 + 1e-9
+            and last[2] >= 0.8 - 1e-9
+            and at_end,
             "it goes on when nothing pushes": ended and steps > 100 and close(path[-1], path[-2], 1e-12),
             "it does not begin at the old policy": not close(tilted, np.ones(3)),
             "most is not the number of steps": lengths[0] != 1 or lengths[1] != 1,

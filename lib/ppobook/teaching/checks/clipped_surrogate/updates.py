@@ -1,4 +1,4 @@
-"""Checks of updates: several steps on one batch, and one that ends inside the box."""
+"""Checks of updates: several steps on one batch, and one that ends inside the clip range."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ def hunt_stale(answer: Answer) -> Findings:
     )
     twice = _World(rate=0.1)
     twice.run(answer, epochs=2)
-    went = np.log(twice.ratios[0, 0]) / np.log(once.ratios[0, 0])  # both steps are inside the box
+    went = np.log(twice.ratios[0, 0]) / np.log(once.ratios[0, 0])  # both steps are inside the clip range
     apart = _World(rate=0.1, worth=[[1.0, 0.0, -1.0], [-1.0, 0.0, 1.0]])
     apart.run(answer, epochs=1)
     # One step moves the logits by an amount that follows from the advantages as they were given.
@@ -150,7 +150,7 @@ def hunt_stale(answer: Answer) -> Findings:
         single=once.ratios[0],
     )
     yield Property(
-        "good and bad actions fall silent a little past the box",
+        "good and bad actions fall silent a little past the clip range",
         1.19 < ratios[0] < 1.3 and 0.75 < ratios[2] < 0.81,
         f"after 200 short steps the ratios are {numbers(ratios, 4)}",
     )
@@ -214,7 +214,7 @@ def inside_the_box(answer: Answer) -> Findings:
             {
                 "nothing moves": rate < 1 and world.furthest < 1e-6,
                 "it goes the wrong way": now[0, 0] < 1 or now[0, 2] > 1,
-                "a ratio is outside the box": world.furthest > 0.2 + 1e-4,
+                "a ratio is outside the clip range": world.furthest > 0.2 + 1e-4,
                 "the ratios, not their logarithms": close(shown, now, 1e-3),
                 "what it reports is not what happened": not close(np.exp(shown), now, 1e-3),
             },
@@ -242,9 +242,9 @@ def inside_the_box(answer: Answer) -> Findings:
             "one learner holds up the others": np.abs(wild.ratios[1] - 1).max()
             < 0.5 * np.abs(calm.ratios[1] - 1).max(),
             "eps is not used": narrow.furthest > 0.05 + 1e-4,
-            "the logarithm is compared with the box, not the ratio": 1.21 < top < np.exp(0.2) + 1e-4
+            "the logarithm is compared with the clip range, not the ratio": 1.21 < top < np.exp(0.2) + 1e-4
             and bottom > 0.8 - 1e-4,
-            "inside at one end of the box only": (top > 1.21 and bottom > 0.8 - 1e-4)
+            "inside at one end of the clip range only": (top > 1.21 and bottom > 0.8 - 1e-4)
             or (bottom < 0.79 and top < 1.2 + 1e-4),
         },
         alone=calm.ratios[1],
@@ -252,7 +252,7 @@ def inside_the_box(answer: Answer) -> Findings:
         top=top,
         bottom=bottom,
     )
-    # At a learning rate that overshoots, the way back need not be uphill; inside the box it has to be.
+    # At a learning rate that overshoots, the way back need not be uphill; inside the clip range it has to be.
     rng = torch.Generator().manual_seed(0)
     failed = dict.fromkeys(("inside", "reported", "gained"), "")
     for trial in range(20):

@@ -12,7 +12,7 @@ from .. import Answer, Findings, Property, as_array, close, either, numbers, rec
 from ..probes import Problem, agrees, gradients, leaf, random_problems
 from . import CHAPTER, parts
 
-# V, V_old, return: moved up or down, within the box of 0.5 or out of it, towards the target or past it.
+# V, V_old, return: moved up or down, within a clip range of 0.5 or beyond, towards the target or past it.
 SAMPLES = np.array(
     [
         (1.2, 1.0, 3.0),
@@ -120,12 +120,12 @@ def critic_loss(answer: Answer) -> Findings:
         narrow=narrow[1],
     )
     yield Property(
-        "a value inside the box is judged as if there were none",
+        "a value inside the clip range is judged as if there were none",
         close(got[0], free[0]),
         f"V = 1.2, V_old = 1, return 3: {got[0]:.4g}",
     )
     yield Property(
-        "a value that has left the box towards its target is judged at the box's end",
+        "a value that has left the clip range towards its target is judged at the end of the clip range",
         close(got[[1, 4]], [1.125, 6.125]),
         f"at V = 2 and −1, V_old = 1, returns 3 and −3 it is {numbers(got[[1, 4]])}",
     )
@@ -179,12 +179,12 @@ def value_clip_slope(answer: Answer) -> Findings:
             "the slope without the half": either(2 * right, 2 * full),
             "averaged already": either(right / 7, full / 7),
             "nothing is flat": full,
-            "flat wherever the value has left the box": full * ~away,
+            "flat wherever the value has left the clip range": full * ~away,
             "flat only where the target lies further on": full * ~(away & further),
-            "flat where the error at the end of the box is the smaller": full
+            "flat where the error at the end of the clip range is the smaller": full
             * ~(away & (np.abs(box - r) < np.abs(v - r))),
             "flat on the wrong side": full * ~(away & ~further),
-            "the error at the end of the box": either(
+            "the error at the end of the clip range": either(
                 box - r, np.where(np.abs(box - r) > np.abs(v - r), box - r, full)
             ),
             "the loss, not its slope": either(full**2 / 2, np.maximum(full**2, (box - r) ** 2) / 2),
@@ -200,9 +200,9 @@ def value_clip_slope(answer: Answer) -> Findings:
         back=got[2],
     )
     near = ask(np.array([[2.0, 1.0, 1.6]]), EPS)[0]
-    yield from recognise(near, {"flat as soon as the target lies beyond the box": 0})
+    yield from recognise(near, {"flat as soon as the target lies beyond the clip range": 0})
     yield Property(
-        "inside the box the push is V − R",
+        "inside the clip range the push is V − R",
         close(got[0], -1.8),
         f"at V = 1.2, V_old = 1 and return 3 it is {got[0]:.4g}",
     )

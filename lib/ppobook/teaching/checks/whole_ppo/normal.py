@@ -318,7 +318,7 @@ class _Keeping:
 
 
 # ---------------------------------------------------------------------------------------------------
-# Actions in a box
+# Actions within bounds
 
 
 def _normal(x: np.ndarray, mean: np.ndarray, std: np.ndarray) -> np.ndarray:
@@ -389,7 +389,7 @@ def act_in_a_box(answer: Answer) -> Findings:
         edge=at_edge.sum(-1),
     )
     yield Property(
-        "the environment never gets an action outside the box",
+        "the environment never gets an action outside the bounds",
         bool((sent >= low).all() and (sent <= high).all()),
         f"it gets {numbers(sent[0])}",
     )
@@ -480,11 +480,11 @@ def squashed_logp(answer: Answer) -> Findings:
         yield from recognise(
             edge,
             {
-                "it overflows at the edge of the box": bool(small.any()),
+                "it overflows at the edge of the bounds": bool(small.any()),
                 "beyond some u the correction stands still": bool(
                     not close(edge[3], exact[3], 1e-2) and np.ptp([*edge[3:], *back[3:]]) < 1e-3
                 ),
-                "only one edge of the box is safe": not close(edge, back, 1e-2),
+                "only one edge of the bounds is safe": not close(edge, back, 1e-2),
             },
             edge=edge,
             back=back,

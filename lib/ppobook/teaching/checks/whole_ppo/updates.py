@@ -44,7 +44,7 @@ class _Run:
 def _problem(
     rng: np.random.Generator, pulls: int, rate: float, epochs: int = 5, eps: float = 0.2, learners: int = 2
 ) -> Problem:
-    """A batch; none of its ratios comes so near to an end of the box that rounding would decide."""
+    """A batch; none of its ratios comes so near to an end of the clip range that rounding would decide."""
     while True:
         states, arms = int(rng.integers(1, 4)), int(rng.integers(2, 5))
         problem = Problem(
@@ -66,7 +66,7 @@ def _climb(
     """The log ratios after full-batch steps, by differences of the mean of the smaller products.
 
     anchor : "first" compares with the policy before the update, "epoch" with the one before each step
-    passed : gets, for each step, how near a ratio came to an end of the box
+    passed : gets, for each step, how near a ratio came to an end of the clip range
     """
 
     def taken(table: np.ndarray) -> np.ndarray:
