@@ -340,15 +340,23 @@ def peak_or_no_peak() -> str:
     said, dips = [], []
     for pooling, runs in peaks().groupby("pooling", sort=False):
         by_beta = runs.groupby("kl_coef", sort=False)
-        over = ", ".join(f"{int(some['fell'].sum())} of {len(some)} at β {beta:g}" for beta, some in by_beta)
-        said.append(f"{over} with the {POOLINGS[pooling]}")
+        counts = {f"{beta:g}": (int(some["fell"].sum()), len(some)) for beta, some in by_beta}
+        over = [f"in {fell} of {number} runs at β {beta}" for beta, (fell, number) in counts.items() if fell]
+        if none := [beta for beta, (fell, _) in counts.items() if not fell]:
+            over.append(f"in none at β {_and(none)}")
+        said.append(f"With the {POOLINGS[pooling]}, this happened {_and(over)}.")
         dips.append(f"{int(runs['dipped'].sum())} of {len(runs)} runs with the {POOLINGS[pooling]}")
     return (
         f"We say that a run *went over a peak* if gold ended more than {FELL:g} below its highest value "
-        "although the proxy was higher at the end than at that point. The number of such runs: "
-        f"{'; '.join(said)}. The proxy did not rise steadily in every run. In {' and '.join(dips)}, some "
+        "although the proxy was higher at the end than at that point. "
+        f"{' '.join(said)} The proxy did not rise steadily in every run. In {' and '.join(dips)}, some "
         f"evaluation shows a proxy more than {FELL:g} below an earlier one."
     )
+
+
+def _and(parts: list[str]) -> str:
+    """Join parts with commas and a last "and"."""
+    return " and ".join(filter(None, [", ".join(parts[:-1]), parts[-1]]))
 
 
 def penalty_or_speed() -> str:
