@@ -177,7 +177,7 @@ def capstone_loss(answer: Answer) -> Findings:
     yield Property(
         "each part agrees with its formula, for single samples",
         close(single, right) and close(one, 2) and close(spread, -np.log(2)),
-        f"for r = {numbers(ratios)} with A = {numbers(worth)} minus your loss is {numbers(single)}, and "
+        f"for ρ = {numbers(ratios)} with A = {numbers(worth)} minus your loss is {numbers(single)}, and "
         f"should be {numbers(right)}; a value of 3 where the return is 1 costs {one:.3g} (2); "
         f"an entropy of 0.693 adds {spread:.3g} (-0.693)",
     )

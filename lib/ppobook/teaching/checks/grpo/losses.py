@@ -126,7 +126,7 @@ def _policy_findings(call: Loss, holes: bool = True) -> Findings:
     yield Property(
         "a good token counts in full up to 1 + ε, a bad one at least as 1 − ε",
         close(got, np.minimum(RATIOS * SIGNS, box * SIGNS)),
-        f"for r = 0.5, 0.9, 1, 1.1, 1.5 it is {numbers(got[:5])} at A = 1 and {numbers(got[5:])} at A = −1",
+        f"for ρ = 0.5, 0.9, 1, 1.1, 1.5 it is {numbers(got[:5])} at A = 1 and {numbers(got[5:])} at A = −1",
     )
 
 
