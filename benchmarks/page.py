@@ -79,14 +79,14 @@ def machine() -> str:
 
 def rates() -> str:
     found = table("race")
-    rows = [("", "ours", "beside", "ours, steps per second", "theirs", "times as fast")]
+    rows = [("", "ours", "compared with", "ours, steps per second", "theirs", "times as fast")]
     for race, title in titles("race", "rate_").items():
         rows += _rows(found, race, title, "steps_per_second")
     return _markdown(rows, left=3)
 
 
 def forms() -> str:
-    """The fast form beside the plain one."""
+    """Compare the fast form with the plain one."""
     source = "race" if (table("race").contestant == PLAIN).any() else "race_forms"
     found = table(source)
     rows = [("", "fast, steps per second", "plain", "times as fast")]
@@ -98,9 +98,9 @@ def forms() -> str:
 
 
 def compiled() -> str:
-    """Beside PureJaxRL, once it has been compiled, and the time that compilation takes."""
+    """Compare with the compiled PureJaxRL, and show the time that compilation takes."""
     found = table("race_forms")
-    rows = [("", "ours", "ours, steps per second", "PureJaxRL", "times as fast", "its start, CPU s")]
+    rows = [("", "ours", "ours, steps per second", "PureJaxRL", "times as fast", "its start-up, CPU s")]
     for race, title in titles("race_forms", "rate_jax").items():
         start = _median(wide(found, race, "PureJaxRL")["start_up_seconds"])
         for row in _rows(found, race, title, "steps_per_second"):
@@ -118,7 +118,7 @@ def until_learned() -> str:
 
 def _learned(name: str, begins: str) -> str:
     found = table(name)
-    rows = [("", "", "got there", "CPU s", "steps", "ours is times as fast, CPU s")]
+    rows = [("", "", "reached it", "CPU s", "steps", "ours, times as fast")]
     for race, title in titles(name, begins).items():
         mine, peers = contestants(found, race)
         best = FAST if FAST in mine else mine[0]
@@ -163,7 +163,7 @@ def _steps(name: str) -> str:
 
 
 def equal_settings() -> str:
-    """The settings of the language races that are equal, and those that one side alone has."""
+    """List the equal settings of the language races, and those that only one library has."""
     rows = [("", "", "ours", "TRL's", "value")]
     for algorithm, equal in settings.EQUAL.items():
         title = TITLES[algorithm]

@@ -1,9 +1,9 @@
-"""The site's page "What happens on the tiny world": its tables and figure, made from `results/language_*`.
+"""Tables and figure of the page "What happens on the tiny world", made from `results/language_*`.
 
-    python tools/language_results.py   # draws the figure, writes reference/language_results.md
+    python tools/language_results.py   # draws the figure and writes reference/language_results.md
 
-The page is edited by hand, but for what stands between a line ``% made: NAME`` and ``% end``: that is the
-output of the function NAME below, and a test checks that it is current. No measured number stands elsewhere.
+Edit the page by hand, except for the parts between a line ``% made: NAME`` and ``% end``. These parts are the
+output of the function NAME below, and a test checks that they are current. They contain all measured numbers.
 """
 
 from __future__ import annotations
@@ -27,22 +27,22 @@ PAGE = ROOT / "reference" / "language_results.md"
 FIGURE = "language_overoptimisation/gold.svg"
 MADE = re.compile(r"^% made: (\w+)\n.*?^% end\n", re.S | re.M)
 POOLINGS = {"last": "last token", "sum": "sum"}  # what a reward model reads
-# A mean curve that ends at a smaller KL has its label below.
+# A mean curve that ends at a smaller KL has its label below its end.
 NEAR = 2.0
-# What gold is made of, and what the page calls it.
+# The parts of gold and their names on the page.
 PARTS_OF_GOLD = {
     "kind": "kind words",
     "grim": "grim words",
     "noun": "the animal",
     "place": "the place",
-    "strangers": "strangers",
+    "strangers": "other animals and places",
     "errors": "grammar",
-    "truncated": "no end",
+    "truncated": "missing end",
 }
-# By how much gold has to fall from its peak to be called fallen.
+# The smallest drop from its peak after which we say that gold fell.
 FELL = 0.3
 Rows = list[tuple[str, ...]]
-# Of the seeds that part.
+# The values of β in the table of single seeds.
 BETAS_BY_SEED = (0.0, 0.1, 0.3)
 
 
@@ -74,9 +74,9 @@ def peaks(name: str = "language_overoptimisation", by: str = "kl_coef") -> pd.Da
                 "distinct_2": end["distinct_2"],
                 **{f"{part}_at_peak": top[part] for part in PARTS_OF_GOLD},
                 **{part: end[part] for part in PARTS_OF_GOLD},
-                # Gold that fell while the proxy rose.
+                # Gold fell while the proxy rose.
                 "fell": top["gold"] - end["gold"] > FELL and end["proxy"] > top["proxy"],
-                # The proxy is lower than at an earlier look, by more than two looks at one policy differ.
+                # The proxy is below an earlier value, by more than two evaluations of one policy differ.
                 "dipped": (run["proxy"].cummax() - run["proxy"]).max() > FELL,
             }
         )
@@ -84,7 +84,7 @@ def peaks(name: str = "language_overoptimisation", by: str = "kl_coef") -> pd.Da
 
 
 def at_the_same_kl(columns: list[str]) -> pd.DataFrame:
-    """Columns where the KL first reaches a level: PPO by β, slower PPO, best of n by the reward model."""
+    """Return columns where the KL first reaches a level: PPO by β, slower PPO and best of n."""
     from language_chain.shared import at_kl
 
     curves = table_of("language_overoptimisation")
@@ -110,8 +110,8 @@ def overoptimisation() -> str:
 
 
 OVER = (
-    "peak of gold | KL there | gold in the end | proxy | held-out judge | KL | length | ended, % | "
-    "gold fell, seeds"
+    "highest gold | KL there | gold at the end | proxy | held-out model | KL | length | ended, % | "
+    "seeds where gold fell"
 )
 
 
@@ -126,7 +126,7 @@ def _over(runs: pd.DataFrame) -> tuple[str, ...]:
 
 
 def controls() -> str:
-    rows, names = [], {"none": "none", "slow": "slower", "ends": "missing ends cost 1"}
+    rows, names = [], {"none": "none", "slow": "slower", "ends": "1 off for a missing end"}
     free = peaks().query("kl_coef == 0").assign(control="none")
     every = pd.concat([free, peaks("language_overoptimisation_controls", "control")])
     for pooling in POOLINGS:
@@ -139,7 +139,7 @@ def controls() -> str:
 def same_kl() -> str:
     groups = at_the_same_kl(["gold"]).groupby(["pooling", "who"], sort=False)
     rows = [(POOLINGS[pooling], who, *_at_levels(some, LEVELS)) for (pooling, who), some in groups]
-    return _markdown(f"reward of |  | {_levels(LEVELS)}", _by_pooling(rows), left=2)
+    return _markdown(f"reward of | policy | {_levels(LEVELS)}", _by_pooling(rows), left=2)
 
 
 def _levels(levels: Iterable[float]) -> str:
@@ -147,22 +147,22 @@ def _levels(levels: Iterable[float]) -> str:
 
 
 def _at_levels(some: pd.DataFrame, levels: Iterable[float]) -> list[str]:
-    """Mean gold where all seeds got there; else of how many there would be one."""
+    """Mean gold where all seeds got there; otherwise the number of seeds that did."""
     golds = [some.loc[some["at_kl"] == level, "gold"] for level in levels]
-    return [_mean(gold) if len(gold) == 10 else f"{len(gold)} of 10 get there" for gold in golds]
+    return [_mean(gold) if len(gold) == 10 else f"reached by {len(gold)} of 10" for gold in golds]
 
 
 def parts() -> str:
-    """Why gold fell: what each of its parts adds to it, at the peak and in the end."""
+    """Return what each part of gold contributes to it, at the peak and at the end."""
     rows = []
-    head = " | ".join(f"{named}: peak, end" for named in PARTS_OF_GOLD.values())
+    head = " | ".join(f"{named}: at peak, at end" for named in PARTS_OF_GOLD.values())
     for (pooling, beta), runs in peaks().groupby(["pooling", "kl_coef"], sort=False):
         if beta in BETAS_BY_SEED:
             cells = (
                 f"{runs[f'{part}_at_peak'].mean():.2f}, {runs[part].mean():.2f}" for part in PARTS_OF_GOLD
             )
             rows.append((POOLINGS[pooling], f"{beta:g}", *cells, _mean(runs["kind_words"], 1)))
-    return _markdown(f"reward of | β | {head} | kind words in the end", _by_pooling(rows), left=2)
+    return _markdown(f"reward of | β | {head} | kind words at the end", _by_pooling(rows), left=2)
 
 
 def gauges() -> str:
@@ -173,12 +173,12 @@ def gauges() -> str:
     for named, beta, runs in every:
         cells = [_mean(runs["entropy"]), _mean(100 * runs["distinct_2"], 1), _mean(runs["length"], 1)]
         rows.append((named, beta, *cells, _share(runs["ended"])))
-    head = "reward of | β | entropy of a token, nats | distinct bigrams, % | length | ended, %"
+    head = "reward of | β | entropy per token, nats | distinct bigrams, % | length | ended, %"
     return _markdown(head, rows, left=2)
 
 
 def texts() -> str:
-    """Return what the policies of one seed write to one prompt."""
+    """Return the texts that the policies of one seed write for one prompt."""
     found = json.loads((RESULTS / "language_overoptimisation" / "texts.json").read_text(encoding="utf-8"))
     rows = []
     for one in found:
@@ -193,7 +193,11 @@ def seed_by_seed() -> str:
     found = peaks().query("pooling == 'sum'")
     ladder = _ladders()["sum", False].sub(_ladders()["sum", False][0], axis=0)
     rungs, rows = (1, 3, 6), []
-    head = ["seed", *(f"reward, {k} kind" for k in rungs), *(f"β {beta:g}" for beta in BETAS_BY_SEED)]
+    head = [
+        "seed",
+        *(f"reward, {k} kind word{'s' * (k > 1)}" for k in rungs),
+        *(f"β {beta:g}" for beta in BETAS_BY_SEED),
+    ]
     for seed, rewards in ladder.iterrows():
         of_seed = found[found["seed"] == seed].set_index("kl_coef")
         ends = (f"{of_seed.peak[beta]:.2f} → {of_seed.gold[beta]:.2f}" for beta in BETAS_BY_SEED)
@@ -202,7 +206,7 @@ def seed_by_seed() -> str:
 
 
 def _ladders() -> dict[tuple[str, bool], pd.DataFrame]:
-    """Rewards by seed and number of kind words, of each sort of reward model."""
+    """Return rewards by seed and number of kind words, for each kind of reward model."""
     every = table_of("language_ladder").groupby(["pooling", "held_out"])
     return {key: some.pivot(index="seed", columns="kind", values="proxy") for key, some in every}
 
@@ -218,9 +222,9 @@ def ladder() -> str:
 
 
 def judges() -> str:
-    """Return what the usual reward models are as a whole."""
-    head = "reward of | learned from | standard deviation as learned | accuracy, true order, %"
-    head += " | sides with the other, % | calibration error, points"
+    """Return the scale, accuracy, agreement and calibration of the reward models."""
+    head = "reward of | learned from | learned standard deviation | accuracy, %"
+    head += " | agreement, % | calibration error, points"
     rows = []
     every = table_of("language_ladder").query("kind == 0")
     for (held_out, pooling), some in every.groupby(["held_out", "pooling"]):
@@ -231,7 +235,8 @@ def judges() -> str:
 
 
 def best_of_n() -> str:
-    head = "n | KL | bound | proxy, last | gold, by last | KL | proxy, sum | gold, by sum | gold, by gold"
+    head = "n | KL, last token | bound | proxy, last token | gold, chosen by last token | KL, sum | "
+    head += "proxy, sum | gold, chosen by sum | gold, chosen by gold"
     rows = []
     for n, some in table_of("language_best_of_n").groupby("n"):
         last, total, gold = (some[some["chosen_by"] == by] for by in ("last", "sum", "gold"))
@@ -245,7 +250,7 @@ def best_of_n() -> str:
 
 def methods() -> str:
     every = table_of("language_methods")
-    head = "gradient steps a batch |  | β | learning rate | gold | proxy | held-out judge | KL | length"
+    head = "steps per batch | method | β | learning rate | gold | proxy | held-out model | KL | length"
     rows = []
     last = every.groupby(["steps", "method", "seed"], sort=False).tail(1)
     for (steps, method, beta, lr), some in last.groupby(["steps", "method", "beta", "lr"], sort=False):
@@ -266,28 +271,30 @@ def methods_same_kl() -> str:
     last = every.groupby(by, sort=False).tail(1).groupby(["steps", "method"])
     for (steps, method), some in found.groupby(["steps", "method"], sort=False):
         run = every.query("steps == @steps and method == @method")
-        first_look = run.loc[run["update"] > 0, "update"].min()
+        first_evaluation = run.loc[run["update"] > 0, "update"].min()
         cells = [
-            "before the first look"
-            if some.loc[some["at_kl"] == level, "update"].mean() < first_look
+            "before the first evaluation"
+            if some.loc[some["at_kl"] == level, "update"].mean() < first_evaluation
             else cell
             for level, cell in zip(levels, _at_levels(some, levels), strict=True)
         ]
         end = last.get_group((steps, method))
         rows.append((str(steps), str(method), *cells, _mean(end["kl"], 1), _mean(end["gold"])))
-    return _markdown(f"gradient steps a batch |  | {_levels(levels)} | in the end: KL | gold", rows, left=2)
+    return _markdown(
+        f"steps per batch | method | {_levels(levels)} | KL at the end | gold at the end", rows, left=2
+    )
 
 
 def pairs_of_methods() -> str:
-    """Differences of gold in the end, seed by seed."""
+    """Return differences in gold at the end, within each seed."""
     every = table_of("language_methods").groupby(["steps", "method", "seed"], sort=False).tail(1)
     gold = every.pivot(index="seed", columns=["steps", "method"], values="gold")
     batches, rows = sorted(every["steps"].unique()), []
     pairs = [("PPO", "GRPO"), ("PPO", "RLOO"), ("GRPO", "RLOO"), ("online DPO", "DPO"), ("PPO", "online DPO")]
     for one, other in pairs:
         apart = (_apart(gold[steps, one] - gold[steps, other]) for steps in batches)
-        rows.append((f"{one} less {other}", *apart))
-    return _markdown(" | ".join(["", *(f"{steps} a batch" for steps in batches)]), rows, left=1)
+        rows.append((f"{one} minus {other}", *apart))
+    return _markdown(" | ".join(["", *(f"{steps} per batch" for steps in batches)]), rows, left=1)
 
 
 def rates() -> str:
@@ -300,7 +307,9 @@ def rates() -> str:
             best = means.max(axis=None)
             cells = ("" if np.isnan(x) else f"**{x:.2f}**" if x == best else f"{x:.2f}" for x in shown)
             rows.append((str(steps), str(method), f"{beta:g}", *cells))
-    return _markdown(" | ".join(["gradient steps a batch", "", "β", *map(_rate, columns)]), rows, left=3)
+    return _markdown(
+        " | ".join(["steps per batch", "method", "β", *(f"lr {_rate(lr)}" for lr in columns)]), rows, left=3
+    )
 
 
 def chain() -> str:
@@ -313,8 +322,8 @@ def chain() -> str:
         ended = _share(some["ended"]) if known else ""
         rows.append((titles[stage], _mean(some["cpu"], 1), *cells, ended))
     total = every.groupby("seed")["cpu"].sum()
-    rows.append(("together", _mean(total, 1), "", "", "", ""))
-    return _markdown(" | CPU s | gold after it | KL to SFT | length | ended, %", rows, left=1)
+    rows.append(("total", _mean(total, 1), "", "", "", ""))
+    return _markdown(" | CPU s | gold afterward | KL to SFT | length | ended, %", rows, left=1)
 
 
 def machine() -> str:
@@ -327,23 +336,31 @@ def machine() -> str:
 
 
 def peak_or_no_peak() -> str:
-    """Say which runs went over a peak, and on how many the proxy did not rise all the way."""
+    """Say how many runs went over a peak, and in how many the proxy dipped."""
     said, dips = [], []
     for pooling, runs in peaks().groupby("pooling", sort=False):
         by_beta = runs.groupby("kl_coef", sort=False)
-        over = ", ".join(f"{int(some['fell'].sum())} of {len(some)} at β {beta:g}" for beta, some in by_beta)
-        said.append(f"With the {POOLINGS[pooling]}: {over}.")
+        counts = {f"{beta:g}": (int(some["fell"].sum()), len(some)) for beta, some in by_beta}
+        over = [f"in {fell} of {number} runs at β {beta}" for beta, (fell, number) in counts.items() if fell]
+        if none := [beta for beta, (fell, _) in counts.items() if not fell]:
+            over.append(f"in none at β {_and(none)}")
+        said.append(f"With the {POOLINGS[pooling]}, this happened {_and(over)}.")
         dips.append(f"{int(runs['dipped'].sum())} of {len(runs)} runs with the {POOLINGS[pooling]}")
     return (
-        f"So many seeds went over a peak: gold ended more than {FELL:g} below its highest, and the "
-        f"reward model's reward was higher in the end than there. {' '.join(said)} The proxy does not rise "
-        f"all the way in each run: in {' and '.join(dips)} it is, at some look, more than {FELL:g} below an "
-        "earlier one."
+        f"We say that a run *went over a peak* if gold ended more than {FELL:g} below its highest value "
+        "although the proxy was higher at the end than at that point. "
+        f"{' '.join(said)} The proxy did not rise steadily in every run. In {' and '.join(dips)}, some "
+        f"evaluation shows a proxy more than {FELL:g} below an earlier one."
     )
 
 
+def _and(parts: list[str]) -> str:
+    """Join parts with commas and a last "and"."""
+    return " and ".join(filter(None, [", ".join(parts[:-1]), parts[-1]]))
+
+
 def penalty_or_speed() -> str:
-    """Gold at the same KL with a penalty less without, and slower less not, seed by seed."""
+    """Return differences in gold from PPO without a penalty at the same KL, within each seed."""
     found = at_the_same_kl(["gold"]).set_index(["pooling", "who", "at_kl", "seed"])["gold"].unstack("seed")
     levels = (1, 2, 4)
     rows = []
@@ -354,18 +371,18 @@ def penalty_or_speed() -> str:
                 free = found.loc[pooling, "PPO, β 0", level]
                 key = (pooling, who, level)
                 apart = (found.loc[key] - free).dropna() if key in found.index else []
-                cells.append(_apart(apart) if len(apart) == 10 else f"{len(apart)} of 10 get there")
+                cells.append(_apart(apart) if len(apart) == 10 else f"reached by {len(apart)} of 10")
             rows.append((named, who, *cells))
-    return _markdown(f"reward of | less PPO, β 0 | {_levels(levels)}", rows, left=2)
+    return _markdown(f"reward of | minus PPO, β 0 | {_levels(levels)}", rows, left=2)
 
 
 def _apart(numbers: pd.Series) -> str:
-    """A mean difference, its interval, and how many are above 0."""
+    """Format a mean difference, its interval, and the number of seeds above 0."""
     return f"{_mean(numbers)}, {int((numbers > 0).sum())} of {len(numbers)}"
 
 
 def best_against_trained() -> str:
-    """Best of n at the KL where a policy ended, less that policy's gold there, seed by seed."""
+    """Return the gold of best of n at a policy's last KL minus that policy's gold, over seeds."""
     best = table_of("language_best_of_n")
     lines = []
     for pooling, named in POOLINGS.items():
@@ -377,13 +394,13 @@ def best_against_trained() -> str:
                     apart.append(float(np.interp(run["kl"], mine["kl"], mine["gold"])) - run["gold"])
             if len(apart) > 2:
                 lines.append(
-                    f"- {named[0].upper()}{named[1:]}, β {beta:g}: {_mean(apart)}, of {len(apart)} seeds."
+                    f"- {named[0].upper()}{named[1:]}, β {beta:g}: {_mean(apart)}, over {len(apart)} seeds."
                 )
     return "\n".join(lines)
 
 
 def ladder_and_fall() -> str:
-    """Rewards for six kind words less those for three, for seeds that fell and seeds that did not."""
+    """Compare rewards for six and three kind words between seeds that fell and seeds that did not."""
     said = []
     for pooling, named in POOLINGS.items():
         steep = (lambda rewards: rewards[6] - rewards[3])(_ladders()[pooling, False])
@@ -393,20 +410,21 @@ def ladder_and_fall() -> str:
                 continue
             fell, stood = steep[runs["fell"]], steep[~runs["fell"]]
             said.append(
-                f"With the {named} and β {beta:g}, those of the {number} seeds that fell give from "
-                f"{fell.min():.2f} to {fell.max():.2f} more, of the {len(stood)} that did not from "
-                f"{stood.min():.2f} to {stood.max():.2f}; {_overlap(fell, stood)}."
+                f"With the {named} and β {beta:g}, gold fell on {number} seeds, whose reward models pay "
+                f"between {fell.min():.2f} and {fell.max():.2f} for the three extra words. On the other "
+                f"{len(stood)} seeds, they pay between {stood.min():.2f} and {stood.max():.2f}. "
+                f"{_overlap(fell, stood)}"
             )
     return (
-        "For six kind words rather than three, where gold gives 1.5 less, reward models differ. "
+        "Gold gives six kind words 1.5 less than three, but the reward models differ in what they pay. "
         + " ".join(said)
     )
 
 
 def _overlap(fell: pd.Series, stood: pd.Series) -> str:
     if fell.min() > stood.max():
-        return "the ladder tells the two kinds apart"
-    return "the two overlap, so that the ladder alone does not tell which will fall"
+        return "So the ladder tells the two groups apart."
+    return "These ranges overlap, so the ladder alone does not predict on which seeds gold falls."
 
 
 def figure() -> str:
@@ -416,10 +434,10 @@ def figure() -> str:
         for (pooling, beta), some in peaks().groupby(["pooling", "kl_coef"], sort=False)
     )
     alt = (
-        "Four panels over the same axis, KL to the reference, its square root to scale. First gold, of PPO "
-        "on reward models that read the last token, then on such as sum over tokens, by β, means over seeds "
-        f"({ends}), each run thin behind them. With both, best of n, as far as n 256. Below, the reward "
-        "model's reward for the same policies, in the same order."
+        "Four panels over the KL to the reference, on a square-root scale. The first two show PPO's gold, "
+        "with reward models that read the last token and with reward models that sum over tokens. Each has "
+        f"a mean curve for each β ({ends}), thin curves for the single runs, and best of n up to 256. The "
+        "other two show the proxy of the same policies in the same order."
     )
     return f":::{{image}} ../results/{FIGURE}\n:alt: {alt}\n:::"
 
@@ -428,7 +446,7 @@ def figure() -> str:
 
 
 def draw(curves: pd.DataFrame, best: pd.DataFrame, target: Path) -> None:
-    """Draw gold and proxy against KL, of PPO's runs and of best of n, into a file."""
+    """Draw gold and proxy against KL, for PPO's runs and best of n, into a file."""
     import matplotlib
 
     matplotlib.use("Agg")
@@ -464,7 +482,7 @@ def draw(curves: pd.DataFrame, best: pd.DataFrame, target: Path) -> None:
 
 
 def _label(ax: Any, text: str, end: pd.Series, colour: str, up: float = 0) -> None:
-    """Return what a curve is, where it ends; below its end where that is near the others."""
+    """Label a curve at its end, or below its end where that is near the others."""
     beside = (6, up) if up or end.iloc[0] > NEAR else (4, -14)
     ax.annotate(
         text,
@@ -482,7 +500,7 @@ def _label(ax: Any, text: str, end: pd.Series, colour: str, up: float = 0) -> No
 
 
 def _mean(numbers: Iterable[float], digits: int = 2) -> str:
-    """A mean over seeds, and its 95 % interval."""
+    """Format a mean over seeds and its 95 % interval."""
     mean, low, high = aggregate(list(numbers))
     if low == high:
         return f"{mean:.{digits}f}"
@@ -490,7 +508,7 @@ def _mean(numbers: Iterable[float], digits: int = 2) -> str:
 
 
 def _share(numbers: Iterable[float]) -> str:
-    """A mean share in per cent, and its 95 % interval, which ends at none or all."""
+    """Format a mean share in percent and its 95 % interval, limited to 0 and 100."""
     mean, low, high = aggregate(list(numbers))
     low, high = max(low, 0.0), min(high, 1.0)
     return f"{100 * mean:.0f}" + (f" ({100 * low:.0f} to {100 * high:.0f})" if low < high else "")
@@ -501,7 +519,7 @@ def _rate(lr: float) -> str:
 
 
 def _markdown(head: str, rows: Rows, *, left: int) -> str:
-    """A table; all columns but the first few are aligned to the right."""
+    """Format a table whose first `left` columns are aligned to the left and the others to the right."""
     rule = [":---" if i < left else "---:" for i in range(head.count(" | ") + 1)]
     return "\n".join(f"| {line} |" for line in [head, *map(" | ".join, [rule, *rows])])
 
@@ -533,7 +551,7 @@ PARTS: dict[str, Callable[[], str]] = {maker.__name__: maker for maker in MAKERS
 
 
 def made(text: str) -> str:
-    """The page's text, with the parts that are made from what is recorded."""
+    """Return the page's text with the parts that are made from the records."""
     return MADE.sub(lambda m: f"% made: {m[1]}\n\n{PARTS[m[1]]()}\n\n% end\n", text)
 
 
