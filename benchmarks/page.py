@@ -189,7 +189,7 @@ def behind() -> str:
                     for peer in peers:
                         made = times_as_fast(found, race, label, peer)
                         if made.ratio < 1:
-                            lines.append(f"- {title}: {label} is {_ratio(made)} times as fast as {peer}.")
+                            lines.append(f"- {title}: {label}, is {_ratio(made)} times as fast as {peer}.")
     return "\n".join(lines) or "In no race above."
 
 

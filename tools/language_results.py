@@ -347,10 +347,10 @@ def peak_or_no_peak() -> str:
         said.append(f"With the {POOLINGS[pooling]}, this happened {_and(over)}.")
         dips.append(f"{int(runs['dipped'].sum())} of {len(runs)} runs with the {POOLINGS[pooling]}")
     return (
-        f"We say that a run *went over a peak* if gold ended more than {FELL:g} below its highest value "
-        "although the proxy was higher at the end than at that point. "
-        f"{' '.join(said)} The proxy did not rise steadily in every run. In {' and '.join(dips)}, some "
-        f"evaluation shows a proxy more than {FELL:g} below an earlier one."
+        f"We say that a run *went over a peak* if two things are true: gold ended more than {FELL:g} below "
+        "its highest value, and the proxy was higher at the end than where gold was highest. "
+        f"{' '.join(said)} The proxy did not rise steadily in every run. It was at some point more than "
+        f"{FELL:g} below an earlier value in {' and '.join(dips)}."
     )
 
 
@@ -410,14 +410,14 @@ def ladder_and_fall() -> str:
                 continue
             fell, stood = steep[runs["fell"]], steep[~runs["fell"]]
             said.append(
-                f"With the {named} and β {beta:g}, gold fell on {number} seeds, whose reward models pay "
-                f"between {fell.min():.2f} and {fell.max():.2f} for the three extra words. On the other "
-                f"{len(stood)} seeds, they pay between {stood.min():.2f} and {stood.max():.2f}. "
+                f"With the {named} and β {beta:g}, gold fell on {number} seeds, where the reward "
+                f"models add between {fell.min():.2f} and {fell.max():.2f} for these words. On the other "
+                f"{len(stood)} seeds, they add between {stood.min():.2f} and {stood.max():.2f}. "
                 f"{_overlap(fell, stood)}"
             )
     return (
-        "Gold gives six kind words 1.5 less than three, but the reward models differ in what they pay. "
-        + " ".join(said)
+        "Gold is 1.5 lower for six kind words than for three, but the reward models differ in how they "
+        "reward the three extra words. " + " ".join(said)
     )
 
 
