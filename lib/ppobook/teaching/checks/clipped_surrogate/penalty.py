@@ -159,7 +159,7 @@ def adaptive_beta(answer: Answer) -> Findings:
         high=high,
         beyond=beyond,
         seven=got[1, -2],
-        which="cheaper" if stays[0] else "dearer",
+        which="lowers" if stays[0] else "raises",
         near=moves[3:6],
         bounds=bounds,
         tiny=ask(0.001, beta=1e-4),
