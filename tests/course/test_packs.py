@@ -13,10 +13,10 @@ from small_course import SECRET, write_course
 from tiny_book import MASTER, replace
 
 from ppobook.cli import main
-from ppobook.course import choosing, masters, packs, refusals, sets, settings
+from ppobook.course import choosing, masters, packs, sets
 from ppobook.course.handing_in import requirements
-from ppobook.course.refusals import LeakError
 from ppobook.teaching.tags import part
+from ppobook.teaching.workspace import find_source
 
 SETS = list(sets.names())
 
@@ -159,7 +159,7 @@ def test_the_first_code_cell_installs_the_library_or_names_it(tmp_path):
     assert '"install", "-q", "ppobook[plot] @ git+https://git.example/me/book@v1"]' in source
     # The library is here: nothing is installed.
     exec(source.replace("subprocess.run", "raise AssertionError"), {})
-    book = sets.open_set(SETS[0]).book
+    book = find_source()
     assert requirements(course, book).endswith("\nppobook[lab] @ git+https://git.example/me/book@v1\n")
     assert re.search(r"^torch==\d", requirements(course, book), re.M)
 
@@ -192,15 +192,6 @@ def test_the_rubric_is_about_the_bug_that_is_planted(tmp_path, name, part):
     for bug, (own, rubric) in said.items():
         generic = f"**In this course another bug is planted: {bug}.** What follows is about the book's."
         assert rubric == (own or f"{generic}\n\n{book}")
-
-
-def test_a_reference_from_the_courses_own_set_into_the_book(tmp_path):
-    write_course(tmp_path)
-    see = "Double it, as in {ref}`sec-clip-learns` and {ref}`ex-why`; see {cite}`schulman2017`."
-    replace(tmp_path / "exercises" / "90_doubling.md", "Double it.", see)
-    text = "\n".join(sources(make(settings.load(tmp_path))))
-    assert "“Clip, price, constraint” (chapter 3 of the book) and [“Why”](#ex-why)" in text
-    assert "([Schulman et al., 2017](" in text
 
 
 def test_the_solutions_are_those_of_the_variant_that_was_handed_out(tmp_path, capsys):
@@ -246,30 +237,10 @@ def test_an_own_set_that_breaks_the_rules_or_has_a_name_of_the_books(tmp_path):
         make(course)
 
 
-@pytest.mark.parametrize(
-    ("leak", "said"),
-    [
-        ("def f():\n    return x + x  # the secret", "the solution of double"),
-        ("assert double(7) == 14  # twice", "hidden lines of double"),
-        ("The model answer: addition.", "the model answer of why"),
-        ("x\n# solution\ny", "the line '# solution'"),
-        ("see [here](../exercises/01_tiny.ipynb)", "must not link"),
-    ],
-)
-def test_a_leak_is_refused(tmp_path, leak, said):
-    course = write_course(tmp_path)
-    replace(tmp_path / "exercises" / "90_doubling.md", "double(7) == 14", "double(7) == 14  # twice")
-    pack, found = make(course), sets.open_set("90_doubling", tmp_path)
-    refusals.refuse_solutions(pack.notebook["cells"], found)
-    pack.notebook["cells"].append({"cell_type": "markdown", "id": "x", "metadata": {}, "source": leak})
-    with pytest.raises(LeakError, match=said):
-        refusals.refuse_solutions(pack.notebook["cells"], found)
-
-
-@pytest.mark.parametrize("leak", [SECRET, "/home/me/course", "C:\\Users\\me", "COURSE/x"])
+@pytest.mark.parametrize("leak", [SECRET, "COURSE/x"])
 def test_a_secret_or_a_path_is_refused(tmp_path, leak):
     course = write_course(tmp_path, ("Say what", leak.replace("COURSE", str(tmp_path))))
-    with pytest.raises(ValueError, match=r"must not hold (the course's secret|a path of a machine)"):
+    with pytest.raises(ValueError, match="must hold neither the course's secret nor a path of this machine"):
         make(course)
 
 

@@ -6,8 +6,9 @@ from typing import Any
 
 import yaml
 
+from notebook_builder import references
 from notebook_builder.targets import BuildError, Target
-from ppobook.course import masters, references
+from ppobook.course import masters
 from ppobook.teaching import minutes
 from ppobook.teaching.tags import Notebook
 
