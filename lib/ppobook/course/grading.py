@@ -15,7 +15,7 @@ import contextlib
 import hashlib
 import hmac
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -105,9 +105,7 @@ def grade_submission(
     *,
     seed: Callable[[str], int] = lambda part: 0,
     limits: Limits | None = None,
-    partial: Mapping[str, float] | None = None,
     only: str | None = None,
-    sandboxed: bool = True,
 ) -> Result:
     """Grade one submission.
 
@@ -118,12 +116,8 @@ def grade_submission(
     seed : function
         Gives, by a part's name, the number that its random problems are drawn from: see `part_seeds`.
     limits : Limits, optional
-    partial : mapping, optional
-        The share of the points that a verdict of some kind earns, such as ``{"so far": 0.5}``.
     only : str, optional
         The one part that is judged.
-    sandboxed : bool
-        False runs the student's code without a sandbox.
     """
     try:
         rebuilt = rebuild(pack.notebook, submission)
@@ -131,7 +125,7 @@ def grade_submission(
         return ungraded(pack, "unreadable", str(error))
     result = _result(pack, rebuilt)
     tested = [part for part in pack.tested if only in (None, part.name)]
-    _Run(tested, rebuilt, seed, limits or Limits(), partial or {}, sandboxed, result).all()
+    _Run(tested, rebuilt, seed, limits or Limits(), result).all()
     result.parts = {part.name: result.parts[part.name] for part in tested}
     return result
 
@@ -166,13 +160,11 @@ class _Run:
         rebuilt: Rebuilt,
         seed: Callable[[str], int],
         limits: Limits,
-        partial: Mapping[str, float],
-        sandboxed: bool,
         result: Result,
     ) -> None:
         self.tested = {part.name: part for part in tested}
         self.cells, self.seed = needed(rebuilt.cells, [part.expression for part in tested]), seed
-        self.limits, self.partial, self.sandboxed, self.result = limits, partial, sandboxed, result
+        self.limits, self.result = limits, result
         self.left_out: set[int] = set()
         self.failed: set[int] = set()
         self.slow: set[int] = set()  # cells that ran out of time: what they started may still run
@@ -183,7 +175,7 @@ class _Run:
         why = "its process ended again and again"
         for _ in range(RESTARTS + 1):
             # The student's process is sent the generators' states, which must be nobody else's.
-            with checks.fixed_seeds(0), Sandbox(self.limits, protected=self.sandboxed) as sandbox:
+            with checks.fixed_seeds(0), Sandbox(self.limits) as sandbox:
                 done = self._once(Grader(sandbox))
             self.result.cpu += sandbox.cpu
             self.result.peak_mb = max(self.result.peak_mb, sandbox.peak_mb)
@@ -275,10 +267,8 @@ class _Run:
             return Verdict("returned", words, f"✗ Not right: {words}.")
 
     def _put(self, part: PackPart, verdict: Verdict, seconds: float) -> None:
-        known = part.partial if verdict.kind == "mistake" else {}
-        share = 1.0 if verdict.right else float(known.get(verdict.name, self.partial.get(verdict.kind, 0.0)))
         self.result.parts[part.name] = PartResult(
-            part.points * share,
+            part.points * verdict.right,
             part.points,
             verdict.kind,
             whole(verdict.name[:_MESSAGE]),
