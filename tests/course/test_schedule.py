@@ -77,7 +77,7 @@ def test_a_courses_plan_has_its_exercises_dates_and_titles(book: contents.Book, 
     assert "(clipped-loss, 15)" in text
     assert "past-rewards" not in text
     late = replace(course.assignments[1], due=datetime(2027, 12, 1, 12, 0, tzinfo=course.timezone))
-    plan = schedule.of_course(plan, book, replace(course, assignments=(late,), extensions=(), groups={}))
+    plan = schedule.of_course(plan, book, replace(course, assignments=(late,), groups={}))
     assert plan.left_out[-1] == "Due outside of these weeks: week-02."
 
 

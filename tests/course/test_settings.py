@@ -21,8 +21,6 @@ assignments:
     total: 8
   - {{name: week-04, set: 04_generalized_advantage_estimation, due: 2027-03-08}}
 late: {{grace: 15 minutes, per_day: 10, days: 3}}
-extensions:
-  - {{student: ada, assignment: week-03, until: 2027-03-05 23:59, reason: ill}}
 groups: {{week-03: [[ada, bob], [no, 007]]}}
 ai_use: Say what you asked.
 grading: {{seconds: 30}}
@@ -81,12 +79,8 @@ def test_little_is_needed(tmp_path):
         ("clipped-loss: 4}", "clipped-loss: -4}", r"assignments\[0\].points.clipped-loss must be greater"),
         ("15 minutes", "a while", "late.grace must be a time such as 15 minutes"),
         ("days: 3", "days: 3.5", "late.days must be a valid integer"),
-        (
-            "assignment: week-03",
-            "assignment: week-33",
-            "must be for one of 'week-03', 'week-04', got 'week-33'",
-        ),
-        ("student: ada", "student: ../ada", r"extensions\[0\].student must be a student's id"),
+        ("groups: {week-03", "groups: {week-33", "must be for one of 'week-03', 'week-04', got 'week-33'"),
+        ("[[ada,", "[[../ada,", r"groups.week-03\[0\]\[0\] must be a student's id"),
         ("[no, 007]", "[no, ada]", "groups.week-03 must have 'ada' once"),
         (
             "seconds: 30",

@@ -98,14 +98,6 @@ def _dates(course: Course, now: datetime) -> Iterator[Finding]:
                 f"{one.name}: due must be in the term, {course.term.begin} to {course.term.end}, "
                 f"got {one.due.date()}",
             )
-    for extension in course.extensions:
-        due = course.assignment(extension.assignment).due
-        if extension.until <= due:
-            yield Finding(
-                "fails",
-                f"the extension of {extension.student} for {extension.assignment} must be after it is due, "
-                f"{due:%Y-%m-%d %H:%M}, got {extension.until:%Y-%m-%d %H:%M}",
-            )
 
 
 def _students(course: Course) -> Iterator[Finding]:
@@ -125,12 +117,9 @@ def _students(course: Course) -> Iterator[Finding]:
         values = Counter(filter(None, (getattr(one, what).lower() for one in students)))
         for value in (value for value, count in values.items() if count > 1):
             yield Finding("fails", f"{what} must be another for each student, got {value} more than once")
-    named = [
-        (f"groups.{name}", one) for name, groups in course.groups.items() for group in groups for one in group
-    ]
-    for where, student in [*named, *(("extensions", one.student) for one in course.extensions)]:
-        if student not in ids:
-            yield Finding("fails", f"{where}: {student!r} must be in {roster.FILE}, and is not")
+    for name, groups in course.groups.items():
+        for student in {one for group in groups for one in group} - ids:
+            yield Finding("fails", f"groups.{name}: {student!r} must be in {roster.FILE}, and is not")
 
 
 def _handout(course: Course, assignment: Assignment) -> Pack | Finding:

@@ -136,7 +136,7 @@ def _asked(course: Course, name: str) -> Asked:
 
 def _released(course: Course, name: str) -> datetime | None:
     """When an assignment was released first."""
-    entries = (one for one in trail.read(course.folder) if one.get("what") == "release")
+    entries = (one for one in trail.read(course.folder) if one["what"] == "release")
     times = [datetime.fromisoformat(one["time"]) for one in entries if one.get("assignment") == name]
     return min(times, default=None)
 
@@ -285,7 +285,7 @@ def kept(course: Course, name: str, student: str) -> list[Kept]:
 def counting(course: Course, name: str) -> list[Submission]:
     """The submissions that count for an assignment: of each student or group, the latest in time.
 
-    Late days are those of course.yml as it is now, so an extension that is given later counts.
+    Late days are computed anew each time, so an extension that is given later counts.
     """
     assignment = course.assignment(name)
     students = [one.student_id for one in roster.load(course.folder)]

@@ -160,16 +160,6 @@ class Late:
 
 
 @dataclass(frozen=True, config=_STRICT)
-class Extension:
-    """More time for one student and one assignment."""
-
-    student: Student
-    assignment: str
-    until: Moment
-    reason: str = ""
-
-
-@dataclass(frozen=True, config=_STRICT)
 class Course:
     """A course: its folder, and what its course.yml says.
 
@@ -183,7 +173,6 @@ class Course:
     secret: Annotated[str, _form(r"[0-9a-f]{64}", "64 hexadecimal digits")] = field(repr=False)
     assignments: tuple[Assignment, ...] = ()
     late: Late = field(default_factory=Late)
-    extensions: tuple[Extension, ...] = ()
     groups: Mapping[str, tuple[tuple[Student, ...], ...]] = field(default_factory=dict)
     ai_use: str = ""
     grading: Annotated[Limits, BeforeValidator(_limits)] = field(default_factory=Limits)
@@ -193,10 +182,9 @@ class Course:
     def __post_init__(self) -> None:
         names = [one.name for one in self.assignments]
         _once("assignments", names)
-        for one in [extension.assignment for extension in self.extensions] + list(self.groups):
-            if one not in names:
-                raise ValueError(f"extensions and groups must be for {validation.one_of(names)}, got {one!r}")
         for name, groups in self.groups.items():
+            if name not in names:
+                raise ValueError(f"groups must be for {validation.one_of(names)}, got {name!r}")
             _once(f"groups.{name}", [student for group in groups for student in group])
 
     def assignment(self, name: str) -> Assignment:
@@ -271,7 +259,7 @@ def _said(error: ValidationError) -> str:
     loc = tuple(one for one in first["loc"] if one != "[key]")
     place = re.sub(r"\.\[", "[", ".".join(f"[{one}]" if isinstance(one, int) else one for one in loc))
     if first["type"] == "unexpected_keyword_argument":
-        every = {name for one in (Course, Term, Assignment, Late, Extension) for name in one.__annotations__}
+        every = {name for one in (Course, Term, Assignment, Late) for name in one.__annotations__}
         return f"{FILE}: there is no key {place!r}{did_you_mean(str(loc[-1]), every)}"
     if first["type"] in ("missing", "missing_argument"):
         return f"{FILE}: it must have the key {place!r}, which is missing"
