@@ -62,7 +62,7 @@ def regrade(
     from ppobook.course import settings, work
 
     opened = settings.load(course)
-    tested = {name: work.job(opened, name).checks for name in work.released(opened)}
+    tested = {name: work.sheet(opened, name).checks for name in work.released(opened)}
     validation.choice("part", part, [one for parts in tested.values() for one in parts])
     for assignment, parts in tested.items():
         if part in parts:
@@ -75,8 +75,8 @@ def _grade(opened: Course, name: str, part: str | None, again: bool, processes: 
     from ppobook.course.safe_text import line
 
     validation.count("processes", processes)
-    job, counting = work.job(opened, name), collecting.counting(opened, name)
-    todo, _ = run.due(job, counting, part=part, again=again)
+    sheet, counting = work.sheet(opened, name), collecting.counting(opened, name)
+    todo, _ = run.due(opened.folder, sheet, counting, part=part, again=again)
     if part is None:
         _say_changed(opened, name)
     for one in sets.open_all(packs.handed_out(opened, name).set, opened.folder):
@@ -94,7 +94,8 @@ def _grade(opened: Course, name: str, part: str | None, again: bool, processes: 
     opener = partial(graders.open_grader, opened.folder, name, only=part)
     # The process that grades keeps the time itself; this is for one that an answer keeps busy.
     seconds = opened.grading.submission_seconds + 600
-    found = run.grade(job, counting, opener, processes=processes, part=part, again=again, seconds=seconds)
+    options = {"processes": processes, "part": part, "again": again, "seconds": seconds}
+    found = run.grade(opened.folder, sheet, counting, opener, **options)
     for by, why in found.nothing.items():
         print(line(f"! {by} has no points, because it could not be graded: {why}"))
     for by, why in found.failed.items():
@@ -181,7 +182,7 @@ def feedback(names: Names = (), /, *, give_back: MaybeFile = None, course: Folde
             print(f"{out}")
             for label in left:
                 print(f"! no page for {label}")
-        _say_unfinished(state)
+        _say_unfinished(opened, state)
 
 
 @command
@@ -203,7 +204,7 @@ def grades(names: Names = (), /, *, form: Form = "plain", course: Folder = ".") 
     for state in states:
         handed = [(who, one) for one in state.submissions for who in one.students]
         late = {who: "?" if one.late_unknown else str(one.late_days) for who, one in handed}
-        todo, _ = run.due(state.job, state.submissions)
+        todo, _ = run.due(opened.folder, state.sheet, state.submissions)
         to_grade = {who for one, _ in todo for who in one.students}
         columns.append(grades.Column(state.sheet, state.scores, late, to_grade))
     table = grades.written(grades.table(form, roster.load(opened.folder), columns))
@@ -212,7 +213,7 @@ def grades(names: Names = (), /, *, form: Form = "plain", course: Folder = ".") 
     atomic_write(file, table)
     print(f"{file}: {validation.counted(len(columns), 'assignment')}")
     for state in states:
-        _say_unfinished(state)
+        _say_unfinished(opened, state)
         _say_changed(opened, state.sheet.assignment)
 
 
@@ -299,12 +300,12 @@ def _say_waiting(state: State) -> None:
         print(f"! {name}: late, but not known how late, so all points count for now: {', '.join(late)}")
 
 
-def _say_unfinished(state: State) -> None:
+def _say_unfinished(course: Course, state: State) -> None:
     """Say what keeps an assignment's grades from being final."""
     from ppobook.course import run
 
     name = state.sheet.assignment
-    todo, _ = run.due(state.job, state.submissions)
+    todo, _ = run.due(course.folder, state.sheet, state.submissions)
     if todo:
         said = validation.counted(len(todo), "submission")
         print(f"! {name}: {said} to grade: ppobook course grade {name}")

@@ -23,13 +23,17 @@ FORMAT = 1
 
 @dataclass(frozen=True)
 class Sheet:
-    """The parts of an assignment; ``pack`` is the digest of what was handed out, ``title`` may be empty."""
+    """The parts of an assignment; ``pack`` is the digest of what was handed out, ``title`` may be empty.
+
+    ``checks`` has a digest of each tested part's check.
+    """
 
     assignment: str
     due: datetime
     parts: tuple[PackPart, ...]
     pack: str = ""
     title: str = ""
+    checks: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def called(self) -> str:
@@ -65,20 +69,6 @@ class Submission:
 
 
 @dataclass(frozen=True)
-class Job:
-    """The data besides the submissions that grading depends on.
-
-    ``folder`` is the course's, ``checks`` has a digest of each tested part's check, and ``grader`` is the
-    grader's version.
-    """
-
-    folder: Path
-    sheet: Sheet
-    checks: Mapping[str, str] = field(default_factory=dict)
-    grader: str = ""
-
-
-@dataclass(frozen=True)
 class Record:
     """The result of grading, as it is kept on the disk. ``failed`` says why there is no result."""
 
@@ -86,10 +76,8 @@ class Record:
     student: str
     by: str
     submission: str
-    received: str
     pack: str
     checks: Mapping[str, str]
-    grader: str
     failed: str = ""
     result: Mapping[str, Any] = field(default_factory=dict)
 

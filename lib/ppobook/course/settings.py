@@ -163,7 +163,7 @@ class Late:
 class Course:
     """A course: its folder, and what its course.yml says.
 
-    ``book`` is where students install it from, ``site`` where they read it, for links in feedback.
+    ``book`` is where students install it from.
     """
 
     folder: Path
@@ -177,7 +177,6 @@ class Course:
     ai_use: str = ""
     grading: Annotated[Limits, BeforeValidator(_limits)] = field(default_factory=Limits)
     book: Address = ""
-    site: str = ""
 
     def __post_init__(self) -> None:
         names = [one.name for one in self.assignments]
