@@ -20,12 +20,12 @@ from typing import Any
 
 from ppobook import validation
 from ppobook.course import handed_in, lateness, packs, roster, trail
-from ppobook.course.handed_in import Asked, HandedIn
+from ppobook.course.handed_in import HandedIn
+from ppobook.course.pack import Pack
 from ppobook.course.records import Submission
 from ppobook.course.roster import SUBMITTED
 from ppobook.course.settings import Assignment, Course
 from ppobook.run.files import atomic_write, write_synced
-from ppobook.teaching.tags import part
 
 RECEIPT = "receipt.json"
 UNKNOWN = "_unknown"
@@ -106,7 +106,8 @@ def collect(
     if not found:
         raise ValueError(f"source must hold submissions, got {str(source)!r} with no file in it")
     result = Collected()
-    store = _Store(course, assignment, _asked(course, name), times or {}, _released(course, name), result)
+    handed_out = {one.name: pack for one in course.assignments if (pack := packs.released(course, one.name))}
+    store = _Store(course, assignment, handed_out, times or {}, _released(course, name), result)
     for one in found:
         made = handed_in.opened(one, course)
         if student is not None and source.resolve().is_relative_to((course.folder / SUBMITTED).resolve()):
@@ -119,19 +120,6 @@ def collect(
     ids = [one.student_id for one in students]
     result.missing = [one for one in ids if not have.intersection(course.group(name, one))]
     return result
-
-
-def _asked(course: Course, name: str) -> Asked:
-    """Return the cell ids that tell this assignment's notebooks from those of the other released ones."""
-    ids: dict[str, frozenset[str]] = {}
-    blank: frozenset[str] = frozenset()
-    for other in course.assignments:
-        handout = packs.released(course, other.name)
-        cells = handout.notebook["cells"] if handout else []
-        ids[other.name] = frozenset(one["id"] for one in cells if (p := part(one)) and p.role != "test")
-        if other.name == name:
-            blank = frozenset(one["source"].strip() for one in cells)
-    return Asked(name, ids, blank)
 
 
 def _released(course: Course, name: str) -> datetime | None:
@@ -147,7 +135,7 @@ class _Store:
 
     course: Course
     assignment: Assignment
-    asked: Asked
+    handed_out: Mapping[str, Pack]
     times: Mapping[str, datetime]
     released: datetime | None
     result: Collected
@@ -164,7 +152,7 @@ class _Store:
             made.notes.append(f"its time is {came}, before the assignment was released, {out}")
         elif made.time is not None and made.time > datetime.now(UTC) + timedelta(minutes=5):
             made.notes.append("its time is to come; --times gives another one")
-        chosen = handed_in.pick(made, self.asked)
+        chosen = handed_in.pick(made, name, self.handed_out)
         parent = self.course.folder / SUBMITTED / name / (student or f"{UNKNOWN}/{_safe(made.label)}")
         content = [data for i, (_, data, _) in enumerate(made.notebooks) if chosen in (None, i)]
         content += [made.original[1]] if chosen is None and made.original else []
