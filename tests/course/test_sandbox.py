@@ -127,7 +127,6 @@ def test_an_endless_cell_is_stopped_and_what_was_used_is_reported(open_grader):
     used = grader.sandbox
     used.close()
     assert 0.5 < used.cpu < 60
-    assert 50 < used.peak_mb < 1500
 
 
 def test_it_ends_with_the_grader(tmp_path):

@@ -43,9 +43,8 @@ def open_grader(folder: Path, name: str, *, only: str | None = None) -> Iterator
             for part, one in found["parts"].items():
                 if part in forms and one["kind"] != "right":
                     one["message"] = forms[part].message(one["message"])
-            for answer in found["manual"].values():
-                answer["text"] = pictures.renewed(answer["text"])
-            found["unclear"] = [pictures.renewed(text) for text in found.get("unclear", ())]
+            found["manual"] = {name: pictures.renewed(text) for name, text in found["manual"].items()}
+            found["unclear"] = [pictures.renewed(text) for text in found["unclear"]]
             found["looks"] = looks.looks(pack, content, model, handed_out)
             return found
 

@@ -35,8 +35,7 @@ RESTARTS = 6  # how often a notebook is run again because its process ended
 _MESSAGE = 10_000  # characters of what is said of a part
 _GRACE = 3.0  # seconds that a cell has to end after its clock has rung
 
-_CELLS = "The notebook's cells took more than half of the submission's time; the rest was not run."
-_WHOLE = "The submission as a whole took longer than it may; the rest was not run."
+_CELLS = "the notebook's cells took more than half of the submission's time, so this one was not run"
 
 
 @dataclass(frozen=True)
@@ -48,11 +47,9 @@ class PartResult:
     """
 
     points: float
-    max: float
     kind: str
     mistake: str
     message: str
-    seconds: float
 
 
 @dataclass(frozen=True)
@@ -68,20 +65,12 @@ class CellError:
 class Result:
     """The result of grading one submission."""
 
-    assignment: str
     parts: dict[str, PartResult] = field(default_factory=dict)
-    manual: dict[str, dict[str, Any]] = field(default_factory=dict)
-    notes: list[str] = field(default_factory=list)
+    manual: dict[str, str] = field(default_factory=dict)
     missing: list[str] = field(default_factory=list)
     unclear: list[str] = field(default_factory=list)
     errors: list[CellError] = field(default_factory=list)
     cpu: float = 0.0
-    peak_mb: float = 0.0
-
-    @property
-    def points(self) -> float:
-        """Sum the points of the parts that were tested."""
-        return sum(part.points for part in self.parts.values())
 
 
 def part_seeds(secret: str, student: str, submission: bytes) -> Callable[[str], int]:
@@ -139,16 +128,14 @@ def ungraded(pack: Pack, kind: str, reason: str, submission: bytes | None = None
     if submission is not None:
         with contextlib.suppress(Exception):  # the reason is known already
             result = _result(pack, rebuild(pack.notebook, submission))
-    result.notes.append(whole(reason))
     message = f"✗ Not graded: {whole(reason)}"
-    result.parts = {p.name: PartResult(0.0, p.points, kind, "", message, 0.0) for p in pack.tested}
+    result.parts = {p.name: PartResult(0.0, kind, "", message) for p in pack.tested}
     return result
 
 
 def _result(pack: Pack, rebuilt: Rebuilt) -> Result:
-    manual = {p.name: {"text": rebuilt.texts.get(p.name, ""), "max": p.points} for p in pack.manual}
-    notes, missing, unclear = list(rebuilt.notes), list(rebuilt.missing), list(rebuilt.unclear)
-    return Result(pack.assignment, manual=manual, notes=notes, missing=missing, unclear=unclear)
+    manual = {p.name: rebuilt.texts.get(p.name, "") for p in pack.manual}
+    return Result(manual=manual, missing=rebuilt.missing, unclear=rebuilt.unclear)
 
 
 class _Run:
@@ -178,17 +165,15 @@ class _Run:
             with checks.fixed_seeds(0), Sandbox(self.limits) as sandbox:
                 done = self._once(Grader(sandbox))
             self.result.cpu += sandbox.cpu
-            self.result.peak_mb = max(self.result.peak_mb, sandbox.peak_mb)
             if done:
                 break
             if time.monotonic() >= self.until:
-                self._note(_WHOLE)
                 why = "the submission as a whole took longer than it may"
                 break
         for part in self.tested.values():
             if part.name not in self.result.parts:
                 said = f"✗ Not right: {why}, so this part was not reached."
-                self._put(part, Verdict("ended", why, said), 0.0)
+                self._put(part, Verdict("ended", why, said))
 
     def _once(self, grader: Grader) -> bool:
         """Run the cells, and grade what isn't graded; whether the process lived to the end."""
@@ -205,7 +190,7 @@ class _Run:
     def _cell(self, grader: Grader, index: int, cell: RunCell) -> bool:
         now = time.monotonic()
         if now >= self.cells_until:  # there is still time to judge what has been defined
-            self._note(_CELLS)
+            self._error(index, cell, "TooSlow", _CELLS)
             return now < self.until
         seconds = min(self.limits.cell_seconds, self.cells_until - now)
         grader.sandbox.deadline = now + seconds + _GRACE
@@ -218,7 +203,7 @@ class _Run:
             return False
         if error is not None and error["type"] == "_TooSlow":
             self.slow.add(index)
-        if error is not None and cell.kind != "pack":
+        if error is not None:
             self._error(index, cell, error["type"][:NAME], error["message"][:MESSAGE])
         return True
 
@@ -228,12 +213,8 @@ class _Run:
         self.left_out |= suspects
         return bool(suspects)
 
-    def _note(self, said: str) -> None:
-        if said not in self.result.notes:
-            self.result.notes.append(said)
-
     def _error(self, index: int, cell: RunCell, kind: str, message: str) -> None:
-        if index not in self.failed:
+        if index not in self.failed and cell.kind != "pack":
             self.failed.add(index)
             self.result.errors.append(CellError(cell.place, whole(kind.removeprefix("_")), whole(message)))
 
@@ -249,14 +230,13 @@ class _Run:
                 answer = grader.name(part.expression)
             except Exception as error:
                 if last:
-                    self._put(part, _missing(part, error), time.monotonic() - began)
+                    self._put(part, _missing(part, error))
                 return True
-            self._put(part, self._verdict(part, answer), time.monotonic() - began)
+            self._put(part, self._verdict(part, answer))
         except Ended as ended:
             if not self._leftovers(ended):
                 kind = "slow" if ended.reason == "time" else "ended"
-                said = Verdict(kind, ended.words, f"✗ Not right: {ended.words}.")
-                self._put(part, said, time.monotonic() - began)
+                self._put(part, Verdict(kind, ended.words, f"✗ Not right: {ended.words}."))
         return grader.ended is None
 
     def _verdict(self, part: PackPart, answer: Any) -> Verdict:
@@ -266,14 +246,12 @@ class _Run:
             words = f"the check cannot read what came back ({type(error).__name__}: {error})"
             return Verdict("returned", words, f"✗ Not right: {words}.")
 
-    def _put(self, part: PackPart, verdict: Verdict, seconds: float) -> None:
+    def _put(self, part: PackPart, verdict: Verdict) -> None:
         self.result.parts[part.name] = PartResult(
             part.points * verdict.right,
-            part.points,
             verdict.kind,
             whole(verdict.name[:_MESSAGE]),
             whole(verdict.message[:_MESSAGE]),
-            round(seconds, 3),
         )
 
 

@@ -83,7 +83,7 @@ class Record:
 
     @property
     def parts(self) -> Mapping[str, Mapping[str, Any]]:
-        """The tested parts: points, max, kind, mistake, message, seconds."""
+        """The tested parts: points, kind, mistake, message."""
         return self.result.get("parts", {})
 
     @property
@@ -98,7 +98,7 @@ class Record:
 
     def text(self, part: str) -> str:
         """A student's text for a manual part; empty if there is none."""
-        return str(self.result.get("manual", {}).get(part, {}).get("text") or "")
+        return str(self.result.get("manual", {}).get(part) or "")
 
     def to_read(self, part: str) -> str:
         """The text that a person reads for a manual part: the answer, or else what may be it."""

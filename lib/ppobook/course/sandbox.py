@@ -78,8 +78,8 @@ class Sandbox:
     ----------
     deadline : float
         The time at which it is ended, whatever it does.
-    cpu, peak_mb : float
-        The CPU seconds that it has used, and the most memory at once.
+    cpu : float
+        The CPU seconds that it has used.
 
     Raises
     ------
@@ -92,7 +92,6 @@ class Sandbox:
         self.deadline = time.monotonic() + _START
         self._reason = ""
         self._cpu: dict[int, float] = {}
-        self.peak_mb = 0.0
         worker = [sys.executable, "-m", "ppobook.course.worker"]
         pipes: Any = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE)
         with _filter() as number:
@@ -133,7 +132,6 @@ class Sandbox:
                 stat = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
                 self._cpu[pid] = (int(stat[11]) + int(stat[12])) / os.sysconf("SC_CLK_TCK")
                 memory += _memory(pid)
-        self.peak_mb = max(self.peak_mb, memory / 2**20)
         return memory
 
     def kill(self) -> None:
