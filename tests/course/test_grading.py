@@ -6,12 +6,12 @@ import time
 from pathlib import Path
 
 import far_answers
+import filled_in
 import pytest
 import torch
 
 from ppobook.course import masters
 from ppobook.course.grading import grade_submission, part_seeds, ungraded
-from ppobook.course.pack import Pack
 from ppobook.course.sandbox import Limits
 from ppobook.teaching import checks
 
@@ -22,7 +22,7 @@ SECRET = "5f0c" * 16
 
 def pack_of(name):
     master = masters.read(MASTERS / f"{name}.ipynb")
-    return Pack.of(name, masters.reader(master)), masters.solutions(master)
+    return filled_in.pack_of(name, masters.reader(master)), masters.solutions(master)
 
 
 def part_of(name, exercises):
@@ -31,7 +31,7 @@ def part_of(name, exercises):
     cells = pack.notebook["cells"]
     kept = [next(c for c in cells if c["cell_type"] == "code")]
     kept += [c for c in cells if {t.split(":")[1] for t in masters.tags(c) if ":" in t} & set(exercises)]
-    small = Pack.of(name, pack.notebook | {"cells": kept})
+    small = filled_in.pack_of(name, pack.notebook | {"cells": kept})
     return small, {key: solutions[key] for key in exercises}
 
 

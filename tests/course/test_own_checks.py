@@ -204,11 +204,6 @@ WRONG = {
         clash,
         "exercises/90_doubling_checks.py: name must be one that no check of the book has, got 'pg-loss'",
     ),
-    "no message": (
-        lambda folder: file(folder, "_checks.toml").unlink(),
-        "exercises/90_doubling_checks.py: the mistake 'squared' must have a message in "
-        "exercises/90_doubling_checks.toml, and has none",
-    ),
     "no Python": (
         lambda folder: replace(file(folder), "def double(answer):", "def double(answer)"),
         "exercises/90_doubling_checks.py, line 10: SyntaxError: expected ':'",

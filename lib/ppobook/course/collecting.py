@@ -172,15 +172,11 @@ class _Store:
             self.update(before, made, given is not None)
             return
         receipt = {
-            "assignment": name,
             "student": student,
             "label": made.label,
-            "source": made.kind,
-            "name": "/".join(made.files[0].parts) if made.files else made.label,
             "time": self.local(made.time),
             "late": made.late,
             "notebook": f"{name}.ipynb" if chosen is not None else None,
-            "original": made.original[0] if made.original else None,
             "sha256": digest,
             "notes": made.notes,
             "collected": self.local(datetime.now(UTC)),

@@ -35,7 +35,7 @@ _TOTAL = 4 * LARGEST
 
 @dataclass
 class HandedIn:
-    """One submission of a source, where it is called ``label``; ``kind`` is moodle, canvas, git or file.
+    """One submission of a source, where it is called ``label``.
 
     ``student`` is None where nobody of the roster could be found, or several; ``time`` where the source does
     not know it. ``late`` is what the platform says. ``notebooks`` have a name, their content and a time;
@@ -43,7 +43,6 @@ class HandedIn:
     """
 
     label: str
-    kind: str
     student: str | None
     files: list[File]
     time: datetime | None = None
@@ -124,7 +123,7 @@ def read(
     time = moment(path.stat().st_mtime)
     alone = File((whole(path.name),), time, lambda: archives.of_file(path))
     if student is not None:
-        return [HandedIn(student, "file", student, [alone])], []
+        return [HandedIn(student, student, [alone])], []
     clones: list[Path] = []
     files, notes = [alone], list[str]()
     if path.is_dir():
@@ -155,43 +154,43 @@ def _grouped(
     files: list[File], time: datetime, students: Sequence[Student], assignment: str
 ) -> list[HandedIn]:
     """The files by submission; one whose files have no time has that of the source."""
-    found: dict[tuple[str, str], HandedIn] = {}
+    found: dict[str, HandedIn] = {}
     # A student may have chosen such a name, but not those of a whole class.
     bulk = all(len(one.parts) == 1 and _CANVAS.fullmatch(one.name) for one in files)
     if bulk:  # in the order in which they came
         files = sorted(files, key=lambda one: int(re.findall(r"_(\d+)_", one.name)[-1]))
     for file in files:
-        top, alone, late = file.parts[0], len(file.parts) == 1, False
+        top, alone, late, canvas = file.parts[0], len(file.parts) == 1, False, None
         if moodle := _MOODLE.fullmatch(top):
-            kind, label = "moodle", f"{moodle['name']}_{moodle['number']}"
+            label = f"{moodle['name']}_{moodle['number']}"
             student = _of_moodle(moodle["name"], moodle["number"], students)
             if alone:
                 file = replace(file, parts=(moodle["rest"] or top,))
         elif alone and (canvas := _CANVAS.fullmatch(top)):
             person, number = canvas["name"] or "", canvas["number"] or canvas["hidden"]
-            kind, label = "canvas", f"{person or 'anon'}_{number}"
+            label = f"{person or 'anon'}_{number}"
             student = _of_canvas(person, number, students)
             late = bool(canvas["late"] or canvas["late_too"])
             # Its own time is that of the download.
             file = replace(file, parts=(canvas["rest"],), time=None if bulk or late else file.time)
         else:
-            kind, label = "file", PurePosixPath(top).stem if alone else top
+            label = PurePosixPath(top).stem if alone else top
             student = _of_file(label, students, assignment)
-        made = found.setdefault((kind, label), HandedIn(label, kind, student, [], time))
+        made = found.setdefault(label, HandedIn(label, student, [], time))
         made.late |= late
         made.files.append(file)
-        if made.late or (kind == "canvas" and bulk):
+        if made.late or (canvas and bulk):
             made.time = None
         if made.late:
             made.notes = ["Canvas says that it is late, but not when it came; --times gives that"]
-        elif kind == "canvas" and not bulk:
+        elif canvas:
             made.notes = ["its name is as in Canvas's zip, which this is not, so the file's time counts"]
     return list(found.values())
 
 
 def _of_clone(folder: Path, assignment: str, students: Sequence[Student]) -> HandedIn:
     name = whole(folder.resolve().name)
-    made = HandedIn(name, "git", _of_file(name, students, assignment), [], moment(folder.stat().st_mtime))
+    made = HandedIn(name, _of_file(name, students, assignment), [], moment(folder.stat().st_mtime))
     try:
         (files, made.notes), made.time = archives.of_clone(folder)
     except RefusedError as error:
