@@ -1,5 +1,6 @@
 """Packs: what is in them, what is not, and that the same course gives the same bytes."""
 
+import builtins
 import contextlib
 import dataclasses
 import io
@@ -15,6 +16,7 @@ from tiny_book import MASTER, replace
 from ppobook.cli import main
 from ppobook.course import choosing, masters, packs, sets
 from ppobook.course.handing_in import requirements
+from ppobook.course.sources import names as names_of
 from ppobook.teaching.tags import part
 from ppobook.teaching.workspace import find_source
 
@@ -37,11 +39,11 @@ def sources(pack, kind=None):
 
 def undefined(notebook):
     """The names that a notebook's cells use and no cell above defines."""
-    defined, found = set(), set()
+    defined, found = set(dir(builtins)), set()
     for cell in notebook["cells"]:
-        names = choosing.names(cell)
-        found |= names.used - defined
-        defined |= names.defined
+        if cell["cell_type"] == "code" and (names := names_of(cell["source"])):
+            found |= names.used - names.defined - defined
+            defined |= names.defined
     return found
 
 
@@ -228,9 +230,11 @@ def test_an_own_set_that_breaks_the_rules_or_has_a_name_of_the_books(tmp_path):
     course = write_course(tmp_path)
     own = tmp_path / "exercises" / "90_doubling.md"
     replace(own, "# solution", "# slution")
-    with pytest.raises(
-        ValueError, match=r"90_doubling.md, cell 4 \(solution:double\): it must have one line"
-    ):
+    with pytest.raises(ValueError, match="solution:double must have a line '# solution'"):
+        make(course)
+    replace(own, "# slution", "# solution")
+    replace(own, ":tags: [solution:double]\n", "")
+    with pytest.raises(ValueError, match="a cell with the line '# solution' must have its tag"):
         make(course)
     (own.parent / f"{SETS[0]}.md").write_text(MASTER)
     with pytest.raises(ValueError, match="must have a name of its own"):

@@ -187,6 +187,8 @@ def _parts(
 ) -> Iterator[PackPart]:
     """The parts, with the questions as students read them and the expressions that checks are given."""
     partial = {p.name: p.partial for p in masters.parts(master) if p.role == "test"}
+    if not all(0 <= share <= 1 for shares in partial.values() for share in shares.values()):
+        raise ValueError("partial must have a share from 0 to 1 for each mistake")
     for exercise in masters.exercises({"cells": cells}):
         said: list[str] = []
         for cell in cells[exercise.start : exercise.stop]:

@@ -100,8 +100,11 @@ def open_all(names: str, course: Path | None = None) -> tuple[ExerciseSet, ...]:
 @functools.lru_cache(maxsize=64)
 def _read(name: str, path: Path, own: bool, read: Path, _changed: int) -> ExerciseSet:
     notebook = masters.notebook(list(_apart(masters.read(read)["cells"])))
-    if own and (said := masters.problems(notebook)):
-        raise ValueError(f"exercises/{path.name}, {said[0].rstrip('.')}")
+    for cell in masters.reader(notebook)["cells"] if own else ():
+        for line in (masters.MARKER, masters.HIDDEN, masters.MODEL_ANSWER):
+            if shown := line.search(cell["source"]):
+                said = f"a cell with the line {shown[0].strip()!r} must have its tag"
+                raise ValueError(f"exercises/{path.name}: {said}, or students would see what is below it")
     return ExerciseSet(name, path, own, notebook)
 
 
