@@ -1,10 +1,17 @@
-"""The rules of a master, each broken once."""
+"""The rules of a master, each broken once; every master of the book."""
+
+from pathlib import Path
 
 import pytest
 from tiny_book import MASTER
 
 from notebook_builder import rules
+from notebook_builder.draft import draft
+from notebook_builder.targets import targets
 from ppobook.course import masters
+
+REPOSITORY = Path(__file__).parents[2]
+MASTERS = sorted((REPOSITORY / "exercises" / "masters").glob("*.md"))
 
 
 def master(tmp_path, *edits):
@@ -83,3 +90,22 @@ def test_a_broken_rule_is_told_in_a_sentence(tmp_path, case):
 
 def test_a_master_that_keeps_the_rules_is_told_nothing(tmp_path):
     assert rules.problems(master(tmp_path), outcomes=["double-it"]) == []
+
+
+@pytest.mark.parametrize("path", MASTERS, ids=lambda path: path.stem)
+def test_each_check_says_right_on_the_solution(path):
+    """nbval runs the executed masters, in which a check that fails stops the run; here, that it is their code
+    that a reader has who puts the solutions in, and that each check has said so."""
+    blank = draft(next(t for t in targets(REPOSITORY) if t.kind == "reader" and t.source == path))
+    solved = masters.fill(blank, masters.solutions(path))["cells"]
+    ran = masters.read(path.with_suffix(".ipynb"))["cells"]
+    assert [cell["cell_type"] for cell in solved] == [cell["cell_type"] for cell in ran]
+    for own, masters_own in zip(solved, ran, strict=True):
+        if own["cell_type"] == "code":
+            lines = masters_own["source"].partition("\n# hidden")[0].splitlines()
+            assert own["source"].splitlines() == [line for line in lines if line.strip() != "# solution"]
+            assert "raises-exception" not in masters.tags(masters_own)
+    for part in masters.parts(blank):
+        if part.role == "test":
+            printed = "".join("".join(output.get("text", "")) for output in ran[part.index]["outputs"])
+            assert "✓" in printed, part.name

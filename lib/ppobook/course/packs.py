@@ -37,10 +37,8 @@ EARLIER = "release/earlier"
 
 _LINK = re.compile(r"\[([^\]]+)\]\((?:#([\w-]+)|\.\./(\w+)/([^)]*))\)")
 _LABEL = re.compile(r"^\(([\w-]+)\)=$|^ *:?(?:label|name): *([\w-]+)$|\$\$ *\(([\w-]+)\)", re.M)
-_SENTENCE = re.compile(r"(?<=[.!?:])\s+(?=[A-Z*“\[(])")
 # What an introduction says of the solutions on the site, or of exercises that a pack may lack.
-_PUBLIC = re.compile(r"\b(solutions?|model answers?)\b", re.I)
-_OTHER = re.compile(r"\]\(#(ex-[\w-]+)\)")
+_UNTRUE = re.compile(r"\b(solutions?|model answers?)\b|\]\(#ex-", re.I)
 
 
 # --- what was handed out ------------------------------------------------------------------------------------
@@ -161,8 +159,8 @@ def _of_set(
     for form in forms.values():
         notebook = form.apply(notebook)
     cells = notebook["cells"]
-    if len(chosen) < len(found.exercises) or not found.own:
-        _shorten(cells, {one.label for one in chosen})
+    if not found.own:
+        _shorten(cells)
     text = "\n".join(cell["source"] for cell in cells if cell["cell_type"] == "markdown")
     held = {"".join(label) for label in _LABEL.findall(text)}
     for cell in cells:
@@ -208,20 +206,15 @@ def _parts(
                 yield PackPart(*facts, question="\n\n".join(said), rubric=rubrics[p.name])
 
 
-def _shorten(cells: list[Cell], labels: set[str]) -> None:
-    """Leave out of the introduction what is not true of a pack: other exercises, solutions on the site."""
+def _shorten(cells: list[Cell]) -> None:
+    """Leave out of the introduction the paragraphs that are not true of a pack."""
     for cell in cells:
         if masters.exercises({"cells": [cell]}):
             return
         if cell["cell_type"] != "markdown":
             continue
-        kept = []
-        for paragraph in re.split(r"\n{2,}", cell["source"]):
-            if any(label.removeprefix("ex-") not in labels for label in _OTHER.findall(paragraph)):
-                continue
-            sentences = [one for one in _SENTENCE.split(paragraph) if not _PUBLIC.search(one)]
-            kept.append(" ".join(sentences) if _PUBLIC.search(paragraph) else paragraph)
-        cell["source"] = "\n\n".join(one for one in kept if one.strip())
+        kept = [one for one in cell["source"].split("\n\n") if one.strip() and not _UNTRUE.search(one)]
+        cell["source"] = "\n\n".join(kept)
 
 
 def _in_words(text: str, held: Collection[str]) -> str:

@@ -109,13 +109,6 @@ Share = Annotated[float, Field(ge=0, le=1)]
 Student = Annotated[str, AfterValidator(_student)]
 Moment = Annotated[datetime, BeforeValidator(_moment)]
 Label = Annotated[str, AfterValidator(lambda label: label.removeprefix("ex-"))]
-Address = Annotated[
-    str,
-    _form(
-        r"(https://[\w.-]+(:\d+)?/[\w./~-]+(@[\w./-]+)?)?",
-        "the address of the book's repository, https://HOST/OWNER/NAME, perhaps with @TAG",
-    ),
-]
 
 
 @dataclass(frozen=True, config=_STRICT)
@@ -176,7 +169,7 @@ class Course:
     groups: Mapping[str, tuple[tuple[Student, ...], ...]] = field(default_factory=dict)
     ai_use: str = ""
     grading: Annotated[Limits, BeforeValidator(_limits)] = field(default_factory=Limits)
-    book: Address = ""
+    book: str = ""
 
     def __post_init__(self) -> None:
         names = [one.name for one in self.assignments]
