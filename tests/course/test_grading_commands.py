@@ -212,17 +212,6 @@ def test_what_can_not_be_done_is_said_in_a_sentence(run):
     assert "Did you mean 'clipped-loss'?" in run("regrade", "cliped-loss", code=2)
 
 
-def test_the_digest_of_a_check_follows_its_files(tmp_path):
-    own = tmp_path / "90_own_checks.py"
-    found = {name: work.check_digest(name, [own]) for name in ("clipped-loss", "reward-to-go", "mine")}
-    assert len(set(found.values())) == 3
-    assert all(re.fullmatch(r"[0-9a-f]{16}", one) for one in found.values())
-    own.with_suffix(".toml").write_text("")
-    own.write_text("# a check")
-    assert work.check_digest("clipped-loss", [own]) == found["clipped-loss"]
-    assert work.check_digest("mine", [own]) != found["mine"]
-
-
 def test_only_the_instructor_reads_what_a_course_holds(graded, run):
     run("extend", "eve", "week-02", "--until", "2027-03-20 23:59", "--reason", "ill")
     run("feedback")

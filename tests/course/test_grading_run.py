@@ -198,15 +198,6 @@ def test_killed_at_twenty_random_moments_nothing_is_lost_or_graded_twice(course,
     assert len(list((course / "graded" / "week-03").glob("*.json"))) == len(students)
 
 
-def test_what_a_killed_process_was_writing_is_removed(course, monkeypatch):
-    here(monkeypatch)
-    left = course / "graded" / "week-03" / ".ada.json.4711.part"
-    left.parent.mkdir(parents=True)
-    left.write_text('{"format": 1, ')
-    run.grade(course, SHEET, [hand_in(course, "ada")], open_grader, shown=False)
-    assert {path.name for path in left.parent.iterdir()} == {".lock", "ada.json"}
-
-
 SCRIPT = """
 import sys
 from pathlib import Path

@@ -76,10 +76,6 @@ def test_looks(solution, more, said):
     assert said in " ".join(found)
 
 
-def test_a_file_that_is_no_notebook_has_no_looks():
-    assert looks(PACK, b"no", {}) == []
-
-
 # --- a class of honest students -----------------------------------------------------------------------------
 
 HONEST = {

@@ -6,18 +6,9 @@ from tiny_book import MASTER
 from ppobook.course import masters
 
 
-def master(tmp_path, *edits):
-    """The tiny master, with (old, new) edits in its text."""
-    text = MASTER
-    for old, new in edits:
-        assert old in text
-        text = text.replace(old, new)
-    path = tmp_path / "01_tiny.md"
-    path.write_text(text, encoding="utf-8")
-    return masters.read(path)
-
-
-# --- there and back -----------------------------------------------------------------------------------------
+def master(tmp_path):
+    (tmp_path / "01_tiny.md").write_text(MASTER, encoding="utf-8")
+    return masters.read(tmp_path / "01_tiny.md")
 
 
 def test_the_reader_gets_blanks_and_nothing_hidden(tmp_path):

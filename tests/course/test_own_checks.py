@@ -106,13 +106,6 @@ def test_a_students_process_has_nothing_of_the_check(tmp_path, verdict):
     assert found.kind == "right", found.message
 
 
-def test_each_student_has_numbers_of_their_own(tmp_path, verdict):
-    course = write_course(tmp_path)
-    shown = "def double(x):\n    SEEN.append(x)\n    return f'{SEEN[3:5]}' if len(SEEN) > 5 else 2 * x\n"
-    said = {verdict(course, f"SEEN = []\n{shown}", who).message for who in ("ada", "bob", "ada")}
-    assert len(said) == 2
-
-
 def test_what_is_asked_for_is_made_though_no_cell_calls_the_check():
     cells = [RunCell("pack", "from functools import partial\n\ndef given(x): return 1\nprint(2)")]
     kept = needed.needed(cells, ["partial(given, 1)"])[0].source
@@ -158,33 +151,6 @@ def test_an_own_exercise_may_use_a_check_of_the_book(tmp_path):
     handout = packs.make(course, course.assignments[0])
     # Students have that check, so they can call it.
     assert any(c["source"] == 'check("reward-to-go", double)' for c in handout.notebook["cells"])
-
-
-# --- variants -----------------------------------------------------------------------------------------------
-
-NUMBERS = """
-[[double]]
-k = [3]
-note = "In this course it is doubled {k} times over."
-text = [
-  ["Double it.", "Double it, {k} times over."],
-  ['check("double", double)', '''
-from ppobook.course.variants import in_book_numbers
-
-check("double", in_book_numbers(double, {k}))'''],
-]
-solution = [["x + x", "⟨2⟩ * x"]]
-"""
-
-
-def test_an_own_variant(tmp_path, verdict):
-    course = write_course(tmp_path)
-    file(tmp_path, ".variants.toml").write_text(NUMBERS)
-    assert verdict(course, RIGHT).kind != "right"
-    found = verdict(course, "def double(x):\n    return 6 * x\n")
-    assert found.kind == "right", found.message
-    pack = packs.make(course, course.assignments[0])
-    assert "return 6 * x" in json.dumps(packs.solved(course, pack)["cells"])
 
 
 # --- what is refused ----------------------------------------------------------------------------------------

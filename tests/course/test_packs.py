@@ -88,16 +88,6 @@ def test_no_solution_hidden_line_or_model_answer_is_in_a_whole_set_and_it_opens(
     nbformat.validate(nbformat.reads(json.dumps(pack.notebook), as_version=4))
 
 
-def test_the_afterthought_of_an_exercise_stays_with_it(tmp_path):
-    after = "Why did no gauge move?"
-    course = assigned(tmp_path, "03_the_clipped_surrogate", ("adaptive-beta",))
-    assert not [one for one in sources(make(course)) if after in one]
-    whole = sets.open_set("03_the_clipped_surrogate")
-    (only,) = [i for i, cell in enumerate(whole.notebook["cells"]) if after in cell["source"]]
-    (hunt,) = [one for one in whole.exercises if one.label == "hunt-division"]
-    assert hunt.stop == only + 1
-
-
 def test_an_exercise_that_needs_anothers_answer_is_refused_without_it(tmp_path):
     with pytest.raises(ValueError, match="must hold 'kl-in-loss' as well, for 'hunt-three' uses grpo_loss"):
         make(assigned(tmp_path, "08_grpo", ["hunt-three"]))

@@ -115,13 +115,6 @@ def test_own_cells_stay_in_their_places():
     assert found.texts["why"].endswith("And more.")
 
 
-def test_the_text_that_was_written_is_read():
-    def change(cells):
-        return [c | {"source": "Because."} if c["id"] == "essay" else c for c in cells]
-
-    assert rebuild(PACK, submitted(change)).texts == {"why": "Because."}
-
-
 def typed_anew(*names, source=None):
     """Cells that were typed anew: their ids, tags and metadata are gone."""
 
@@ -238,11 +231,6 @@ def test_only_what_somebody_needs_is_run():
     assert {"import math", "def helper(x):", "table = {1: 2}", "table.update(a=3)"} <= set(given)
     assert "np.random.seed(0)" in given
     assert given.index("def helper(x):") == GIVEN.split("\n").index("def helper(x):")
-
-
-def test_what_a_test_hands_over_is_needed():
-    given = RunCell("pack", "def f(x): return x\ndef g(x): return x")
-    assert kept(given, RunCell("pack", 'check("a", lambda x: g(x))'))[0] == ["", "def g(x): return x"]
 
 
 @pytest.mark.parametrize("source", ["globals()['shown']", "eval('shown')", "%time shown", "shown ="])

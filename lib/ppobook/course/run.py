@@ -92,8 +92,6 @@ def grade(
     place.mkdir(parents=True, exist_ok=True)
     busy = f"{name} must be graded by one process at a time, got one that is grading it now"
     with trail.locked(place / ".lock", busy):
-        for left in place.glob(".*.part"):  # by a process that was killed
-            left.unlink()
         todo, kept = due(folder, sheet, submissions, part=part, again=again)
         nothing: dict[str, str] = {}
         failed: dict[str, str] = {}
