@@ -110,7 +110,7 @@ def test_what_is_graded_is_graded_again_only_if_something_changed(course, monkey
     sheet = replace(SHEET, pack="pack-2", checks={**SHEET.checks, "hunt-minmax": "check-2"})
     assert go(sheet) == ["ada", "bob"]
     assert go(sheet) == []
-    graded_file(course, "week-03", "bob").write_text('{"format": 1, ')
+    graded_file(course, "week-03", "bob").write_text('{"student": ')
     assert go(sheet) == ["bob"]
 
 

@@ -85,17 +85,6 @@ def test_an_import_shows_what_changes_and_drops_nobody_who_handed_in(tmp_path, c
     assert roster.merged(tmp_path, after) == (list(after), [])
 
 
-def test_a_full_name_does_not_divide_a_known_name_anew(tmp_path):
-    write_course(tmp_path)
-    had = [Student("ada", "von der Heide", "Ada"), *roster.load(tmp_path)[1:]]
-    roster.write(tmp_path, had)
-    path = tmp_path / "worksheet.csv"
-    path.write_text("Identifier,Full name,Username\nParticipant 101,Ada von der Heide,ada\n")
-    after, said = roster.merged(tmp_path, roster.read(path))
-    assert after[0] == Student("ada", "von der Heide", "Ada", lms_id="101")
-    assert said[0] == "~ ada  lms_id '' → '101'"
-
-
 def test_the_file_round_trips(tmp_path):
     write_course(tmp_path)
     students = roster.load(tmp_path)
@@ -105,3 +94,5 @@ def test_the_file_round_trips(tmp_path):
     with pytest.raises(ValueError, match="Did you mean 'eve'"):
         roster.find(students, "evee")
     assert roster.load(tmp_path / "exercises") == ()
+    with pytest.raises(ValueError, match="the list must have at least one student below its heading"):
+        roster.merged(tmp_path, ())

@@ -82,6 +82,8 @@ def test_little_is_needed(tmp_path):
             "grading must have integers of at least 1 for seconds, .* got second: 30",
         ),
         ("ai_use: Say what you asked.", "late: {days: 1}", "line 1: a mapping must have 'late' once"),
+        ("15 minutes", "a while", "late.grace must be a time such as 15 minutes"),
+        ("[no, 007]", "[no, ada]", "groups.week-03 must have 'ada' once"),
         ("[[ada, bob], [no, 007]]", "[[ada, bob]", "must be YAML"),
         ("[[ada, bob], [no, 007]]", "ada", "groups.week-03 must be a list, got 'ada'"),
     ],

@@ -18,8 +18,6 @@ from typing import Any
 from ppobook.course.pack import PackPart, named
 from ppobook.run.files import atomic_write
 
-FORMAT = 1
-
 
 @dataclass(frozen=True)
 class Sheet:
@@ -118,16 +116,15 @@ def write_record(folder: Path, record: Record) -> None:
     """Write a record in one step: whoever reads it sees the old one or the new one."""
     path = graded_file(folder, record.assignment, record.student)
     path.parent.mkdir(parents=True, exist_ok=True)
-    text = json.dumps({"format": FORMAT, **asdict(record)}, ensure_ascii=False, indent=1, allow_nan=False)
+    text = json.dumps(asdict(record), ensure_ascii=False, indent=1, allow_nan=False)
     atomic_write(path, f"{text}\n")
 
 
 def read_record(folder: Path, assignment: str, student: str) -> Record | None:
     """The record of a student; None where there is none, or none that can be read."""
     try:
-        found = json.loads(graded_file(folder, assignment, student).read_text(encoding="utf-8"))
-        return Record(**found) if found.pop("format") == FORMAT else None
-    except (OSError, ValueError, TypeError, KeyError, AttributeError):
+        return Record(**json.loads(graded_file(folder, assignment, student).read_text(encoding="utf-8")))
+    except (OSError, ValueError, TypeError):
         return None
 
 

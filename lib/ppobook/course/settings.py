@@ -118,10 +118,6 @@ class Term:
     begin: Day
     end: Day
 
-    def __post_init__(self) -> None:
-        if self.end < self.begin:
-            raise ValueError(f"must end after it begins, {self.begin}")
-
 
 @dataclass(frozen=True, config=_STRICT)
 class Assignment:
