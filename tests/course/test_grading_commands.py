@@ -140,19 +140,6 @@ def test_the_zip_that_a_platform_takes_back(graded, run, tmp_path):
         assert b"Bob M" in archive.read("bob_5_6_week-02.html")
 
 
-def test_grades(graded, run):
-    rows = grades(graded, run)
-    assert (rows["ada"]["week-02 status"], rows["ada"]["week-02 points"]) == ("not marked yet", "")
-    assert "form must be one of" in run("grades", "--form", "excel", code=2)
-
-
-def test_report(graded, run):
-    said = run("report")
-    assert "1 × clipped-loss: old_logp is not detached" in said
-    assert "bob" not in said
-    assert "(bob)" in run("report", "week-02", "--with-names")
-
-
 def test_a_named_mistake_is_worth_a_share_by_course_yml(graded, run):
     path = graded / "course.yml"
     before = path.read_text()

@@ -161,7 +161,7 @@ class _Run:
     def all(self) -> None:
         why = "its process ended again and again"
         for _ in range(RESTARTS + 1):
-            # The student's process is sent the generators' states, which must be nobody else's.
+            # The student's process is sent seeds that are drawn, which must be nobody else's.
             with checks.fixed_seeds(0), Sandbox(self.limits) as sandbox:
                 done = self._once(Grader(sandbox))
             self.result.cpu += sandbox.cpu

@@ -244,16 +244,6 @@ def _said(error: ValidationError) -> str:
     """Say in one sentence what is wrong."""
     # An unknown key first: where one is misspelled, another seems to be missing.
     first = min(error.errors(), key=lambda one: one["type"] != "unexpected_keyword_argument")
-    loc = tuple(one for one in first["loc"] if one != "[key]")
-    place = re.sub(r"\.\[", "[", ".".join(f"[{one}]" if isinstance(one, int) else one for one in loc))
-    if first["type"] == "unexpected_keyword_argument":
-        every = {name for one in (Course, Term, Assignment, Late) for name in one.__annotations__}
-        return f"{FILE}: there is no key {place!r}{did_you_mean(str(loc[-1]), every)}"
-    if first["type"] in ("missing", "missing_argument"):
-        return f"{FILE}: it must have the key {place!r}, which is missing"
-    said = first["msg"].removeprefix("Value error, ").replace("Input should be", "must be")
-    said = re.sub(r"a (valid )?dictionary( or an instance of \w+)?", "a mapping", said)
-    said = said.replace("a valid tuple", "a list")
-    got = first["input"]
-    shown = f", got {got!r}" if isinstance(got, str) and "got" not in said and loc != ("secret",) else ""
-    return f"{FILE}: {place} {said}{shown}" if said.startswith("must") else f"{FILE}: {said}"
+    place = ".".join(str(one) for one in first["loc"])
+    said = first["msg"].removeprefix("Value error, ")
+    return f"{FILE}: {place}: {said}" if place else f"{FILE}: {said}"
