@@ -92,10 +92,17 @@ def _grade(opened: Course, name: str, part: str | None, again: bool, processes: 
         if part is not None:
             trail.note(opened.folder, "regrade", assignment=name, part=part, submissions=len(todo))
     opener = partial(graders.open_grader, opened.folder, name, only=part)
-    # The process that grades keeps the time itself; this is for one that an answer keeps busy.
-    seconds = opened.grading.submission_seconds + 600
-    options = {"processes": processes, "part": part, "again": again, "seconds": seconds}
-    found = run.grade(opened.folder, sheet, counting, opener, **options)
+    # The process that grades keeps the time itself; its limit is for one that an answer keeps busy.
+    found = run.grade(
+        opened.folder,
+        sheet,
+        counting,
+        opener,
+        processes=processes,
+        part=part,
+        again=again,
+        seconds=opened.grading.submission_seconds + 600,
+    )
     for by, why in found.nothing.items():
         print(line(f"! {by} has no points, because it could not be graded: {why}"))
     for by, why in found.failed.items():

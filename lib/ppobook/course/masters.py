@@ -61,7 +61,6 @@ class Solution:
     A code solution is the whole cell, less its marker line. A text solution is the model answer or rubric.
     """
 
-    name: str
     kind: str
     source: str
 
@@ -138,12 +137,12 @@ def solutions(master: str | Path | Notebook) -> dict[str, Solution]:
         cell = notebook["cells"][p.index]
         if p.role == "solution":
             source = re.sub(MARKER.pattern + r"\n?", "", cell["source"], count=1, flags=re.M)
-            result[p.name] = Solution(p.name, "code", source)
+            result[p.name] = Solution("code", source)
         elif p.role == "manual":
             _, *answer = MODEL_ANSWER.split(cell["source"], maxsplit=1)
             if not answer:
                 raise ValueError(f"manual:{p.name} must have a line '<!-- solution -->', and has none")
-            result[p.name] = Solution(p.name, "text", answer[0].strip())
+            result[p.name] = Solution("text", answer[0].strip())
     return result
 
 

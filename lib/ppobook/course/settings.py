@@ -30,6 +30,10 @@ _RESERVED = re.compile(r"(con|prn|aux|nul|com\d|lpt\d)(\..*)?", re.I)
 STUDENT_FORM = "letters, digits, '.', '-', '_', '@' and '+', at most 64, because it names a folder"
 _UNITS = {"minute": 60, "hour": 3600, "day": 86400}
 _STRICT = ConfigDict(extra="forbid")
+_KEYS = {
+    "unexpected_keyword_argument": "there is no such key",
+    "missing": "this key must be there, and is not",
+}
 
 
 def _form(pattern: str, words: str) -> AfterValidator:
@@ -245,5 +249,5 @@ def _said(error: ValidationError) -> str:
     # An unknown key first: where one is misspelled, another seems to be missing.
     first = min(error.errors(), key=lambda one: one["type"] != "unexpected_keyword_argument")
     place = ".".join(str(one) for one in first["loc"])
-    said = first["msg"].removeprefix("Value error, ")
+    said = _KEYS.get(first["type"]) or first["msg"].removeprefix("Value error, ")
     return f"{FILE}: {place}: {said}" if place else f"{FILE}: {said}"
