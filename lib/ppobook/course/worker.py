@@ -162,7 +162,7 @@ class Worker(Side):
     def seeded(self, seed: int) -> None:
         random.seed(seed)
         np.random.seed(seed % 2**32)  # noqa: NPY002
-        torch.manual_seed(seed)
+        torch.default_generator.manual_seed(seed)
 
     def writer(self, known: dict[int, Any]) -> _Writer:
         return _Writer(self, known)
