@@ -28,7 +28,8 @@ from sphinx.application import Sphinx
 from sphinx.transforms.post_transforms import SphinxPostTransform
 from sphinx.util import logging
 
-from ppobook.course import masters, references
+from notebook_builder import references
+from ppobook.course import masters
 
 log = logging.getLogger(__name__)
 

@@ -12,7 +12,7 @@ from typing import Any
 from sphinx.application import Sphinx
 
 import site_sections
-from ppobook.course import references
+from notebook_builder import references
 from ppobook.teaching import tags
 from ppobook.teaching.contents import number_of
 from site_sections import Page

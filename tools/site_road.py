@@ -17,7 +17,7 @@ from sphinx.application import Sphinx
 from sphinx.transforms.post_transforms import SphinxPostTransform
 from sphinx.util import logging
 
-from ppobook.course import references
+from notebook_builder import references
 from ppobook.teaching import minutes, tags
 
 log = logging.getLogger(__name__)

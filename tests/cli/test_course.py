@@ -9,7 +9,7 @@ import pytest
 from small_course import SECRET, write_course
 
 from ppobook.cli import main
-from ppobook.course import checking, packs, settings, trail
+from ppobook.course import checking, lateness, packs, settings, trail
 
 
 def run(*words):
@@ -135,34 +135,11 @@ def test_a_walk(folder, tmp_path, capsys):
     assert "! mel  Mel O'Neill: not in the list any more, kept" in capsys.readouterr().out
 
 
-@pytest.mark.parametrize(
-    ("old", "new"),
-    [
-        ("", ""),
-        ("  - {student: ada, assignment: week-01, until: 2027-03-05 23:59, reason: ill}\n", ""),
-        (
-            "  - {student: ada, assignment: week-01, until: 2027-03-05 23:59, reason: ill}\n",
-            "- student: ada\n  assignment: week-01\n  until: 2027-03-05\n# a comment\n",
-        ),
-    ],
-)
-def test_an_extension_is_a_line_in_the_settings_and_in_the_trail(tmp_path, capsys, old, new):
-    folder = write_course(tmp_path, *([(old, new)] if old else [])).folder
-    before = (folder / "course.yml").read_text()
-    words = ("extend", "bob", "week-01", "--until", "2027-03-06 12:00", "--course", folder)
-    assert run(*words, "--reason", 'ill: "flu"') == 0
-    given = {one.student: one for one in settings.load(folder).extensions}
-    assert given["bob"].reason == 'ill: "flu"'
-    assert f"{given['bob'].until:%m-%d %H:%M}" == "03-06 12:00"
-    assert ("ada" in given) == ("ada" in (new or before if old else before).split("groups")[0])
-    # Longer still: the line gives way to another.
-    words = (*words[:4], "2027-03-07 12:00", *words[5:], "--reason", "still")
-    assert run(*words) == 0
-    (again,) = [one for one in settings.load(folder).extensions if one.student == "bob"]
-    assert f"{again.until:%m-%d}" == "03-07"
-    assert [(one["what"], one["student"], one["before"][:10]) for one in trail.read(folder)] == [
-        ("extension", "bob", "2027-03-01"),
-        ("extension", "bob", "2027-03-06"),
-    ]
-    if "# a comment" in new:
-        assert "# a comment" in (folder / "course.yml").read_text()
+def test_of_the_extensions_in_the_trail_the_last_counts(folder):
+    for until, reason in (("2027-03-08 12:00", 'ill: "flu"'), ("2027-03-07 12:00", "well again")):
+        words = ("extend", "bob", "week-01", "--until", until, "--reason", reason)
+        assert run(*words, "--course", folder) == 0
+    course = settings.load(folder)
+    due = [lateness.deadline(course, course.assignments[0], one) for one in ("bob", "ada")]
+    assert [f"{one:%m-%d %H:%M}" for one in due] == ["03-07 12:00", "03-01 23:59"]
+    assert [one["reason"] for one in trail.read(folder)] == ['ill: "flu"', "well again"]

@@ -1,6 +1,5 @@
 """A function in another process that is called like any other: values, gradients, exceptions, forgeries."""
 
-import importlib
 import time
 
 import numpy as np
@@ -11,9 +10,7 @@ from torch import nn
 from ppobook.course.calls import LINE, MESSAGE, NAME
 from ppobook.course.limits import Ended
 from ppobook.course.serialization import Opaque
-from ppobook.envs import chain
 from ppobook.teaching import checks
-from ppobook.teaching.checks.beside.descent import GradientDescent
 from ppobook.teaching.checks.beside.trust_regions import watch_a_call
 
 IMPORTS = "import numpy as np, torch\nfrom torch import nn\n"
@@ -31,38 +28,12 @@ def f(grader):
     return made
 
 
-def test_what_travels_can_be_read_where_it_goes():
-    for module in sorted({*checks.names().values()}):
-        for kind in vars(importlib.import_module(module)).values():
-            if isinstance(kind, type) and (issubclass(kind, nn.Module) or hasattr(kind, "__travels__")):
-                hidden = kind.__module__.startswith("ppobook.teaching.checks")
-                assert not hidden or "beside" in kind.__module__
-
-
 def test_values_go_there_and_come_back(f):
     swap = f("def f(a, b=1, **more): return {'a': b, 'b': [a, (b,)], **more}")
     assert swap(np.float64(2.0), b="x", c=None) == {"a": "x", "b": [2.0, ("x",)], "c": None}
     found = f("class Thing: pass\ndef f(): return [Thing()]")()
     assert isinstance(found[0], Opaque)
     assert type(found[0]).__name__ == "Thing"
-
-
-def test_gradients_come_across(f):
-    mixed = f("def f(x, y, n): return (x * y.detach() ** 2).sum(), n * x")
-    x, y = torch.tensor([1.0, 2.0], requires_grad=True), torch.tensor([3.0, 4.0], requires_grad=True)
-    total, scaled = mixed(2 * x, y, 3)
-    slopes = torch.autograd.grad(total + scaled.sum(), (x, y), allow_unused=True, retain_graph=True)
-    assert slopes[0].tolist() == [24.0, 38.0]
-    assert slopes[1] is None or not slopes[1].any()
-    assert not mixed(x.detach(), y.detach(), 3)[0].requires_grad
-    net = nn.Sequential(nn.Linear(2, 3), nn.Tanh())
-    x = torch.randn(4, 2)
-    loss = f("def f(net, x): return net(x).square().mean()")
-    first, _ = loss(net, x), loss(net, x + 1)  # its graph outlives the next call
-    found = torch.autograd.grad(first, list(net.parameters()))
-    wanted = torch.autograd.grad(net(x).square().mean(), list(net.parameters()))
-    for one, other in zip(found, wanted, strict=True):
-        assert torch.allclose(one, other)
 
 
 def test_a_function_of_the_graders_can_be_differentiated_there(f):
@@ -73,34 +44,9 @@ def test_a_function_of_the_graders_can_be_differentiated_there(f):
     assert there(lambda x: (weights * x**2).sum(), torch.ones(2)).tolist() == [4.0, 10.0]
 
 
-def test_arguments_that_are_changed_in_place_are_changed(f):
-    cell = "def f(x, a, rows, table, noise):\n"
-    cell += "    x.add_(1); a[0] = 7; rows.append(3); table['new'] = a; noise.random()"
-    x, a, rows, table = torch.zeros(2), np.zeros(2), [1], {"old": 1}
-    noise = np.random.default_rng(0)
-    f(cell)(x, a, rows, table, noise)
-    assert (x.tolist(), a.tolist(), rows) == ([1, 1], [7, 0], [1, 3])
-    assert table["new"] is a
-    assert noise.random() == np.random.default_rng(0).random(2)[1]
-    x = torch.ones(2, requires_grad=True)
-    f("def f(x): x.detach_()")(x)
-    assert not x.requires_grad
-
-
 def test_a_students_generator_goes_on_where_a_function_of_the_graders_left_it(f):
     draw = f("def f(g):\n    rng = np.random.default_rng(0)\n    return g(rng), rng.random()")
     assert draw(lambda rng: rng.random()) == tuple(np.random.default_rng(0).random(2))
-
-
-def test_an_optimizer_moves_the_graders_parameter(f):
-    cell = "def f(logits, optimizer):\n    for _ in range(2):\n"
-    cell += "        optimizer.zero_grad(); logits.square().sum().backward(); optimizer.step()"
-    logits = torch.ones(2, requires_grad=True)
-    optimizer = GradientDescent(logits, 0.25)
-    f(cell)(logits, optimizer)
-    assert logits.tolist() == [0.25, 0.25]
-    assert optimizer.felt == [2.0, 1.0]
-    assert optimizer.param_groups[0]["params"][0] is logits
 
 
 def test_what_is_played_in_the_students_process_takes_few_messages(f, grader, monkeypatch):
@@ -144,19 +90,13 @@ def f(net, x):
     assert step(nn.Linear(2, 1), x)[0] == 2
 
 
-def test_a_world_is_not_changed_by_who_plays_in_it(f):
-    world = chain(2)
-    before = world.R.copy()
-    assert f("def f(world):\n    world.R[:] = 0\n    return world.n_states")(world) == world.n_states
-    assert np.array_equal(world.R, before)
-
-
-def test_chance_goes_on_from_one_side_to_the_other(f):
-    draw = f("def f(): return torch.rand(1).item(), np.random.rand()")
-    torch.manual_seed(3), np.random.seed(3)  # noqa: NPY002
+def test_what_a_check_seeds_again_draws_the_same_again(f):
+    draw = f("import random\ndef f(): return torch.rand(1).item(), np.random.rand(), random.random()")
+    torch.manual_seed(3)
     found = [draw(), draw()]
-    torch.manual_seed(3), np.random.seed(3)  # noqa: NPY002
-    assert found == [(torch.rand(1).item(), np.random.rand()) for _ in range(2)]  # noqa: NPY002
+    torch.manual_seed(3)
+    assert found == [draw(), draw()]
+    assert len({number for row in found for number in row}) == 6
 
 
 def test_functions_and_networks_come_back(f):
@@ -262,17 +202,15 @@ def test_only_what_was_lent_can_be_asked_for(f, grader):
 
 _CONTEXT = ["tuple", [9, False, None, ["tuple", []]]]
 _REQUEST = [["tuple", ["cell", "1", 1]], *[["tuple", []]] * 2, _CONTEXT]
-_STATE = ["tuple", ["", ["tuple", ["MT19937", "", 700]], 3]]
 FRAMES = {
     "half a message": "b'='",
     "2^60 bytes": "struct.pack('<cQ', b'=', 2**60) + b'abc'",
     "no JSON": "message(b'=', b'}{')",
     "deep JSON": "message(b'=', b'[' * 200_000)",
     "another request": f"message(b'?', json.dumps({_REQUEST}).encode())",
-    "an answer": "message(b'=', json.dumps([True, [], None]).encode())",
-    "a change of what isn't there": "message(b'=', json.dumps([1, [[1, 2]], None]).encode())",
-    "an endless error": "message(b'!', json.dumps([['dict', None, [['type', 10**400]]], [], None]).encode())",
-    "a random state": f"message(b'=', json.dumps([1, [], {_STATE}]).encode())",
+    "an answer": "message(b'=', json.dumps([True, []]).encode())",
+    "a change of what isn't there": "message(b'=', json.dumps([1, [[1, 2]]]).encode())",
+    "an endless error": "message(b'!', json.dumps([['dict', None, [['type', 10**400]]], []]).encode())",
 }
 
 

@@ -23,13 +23,7 @@ from ppobook.course.records import Record, Submission
 from ppobook.course.safe_text import rendered
 
 WORDS = feedback.words(Path())
-SETTING = Setting(
-    "Policy optimization",
-    WORDS,
-    ZoneInfo("Europe/Berlin"),
-    site="https://book.example/",
-    pages={3: "chapters/03_the_clipped_surrogate.html"},
-)
+SETTING = Setting("Policy optimization", WORDS, ZoneInfo("Europe/Berlin"))
 WHY = "hunt-minmax-why"
 HOSTILE = [
     "<script>alert(1)</script>",
@@ -80,7 +74,7 @@ def page(
     result["errors"] = [
         {"place": "cell 7", "type": "NameError", "message": message} for message in answer.get("errors", ())
     ]
-    record = Record("week-03", "ada", "ada", "sha", DUE.isoformat(), "pack-1", {}, "1", result=result)
+    record = Record("week-03", "ada", "ada", "sha", "pack-1", {}, result=result)
     parts = {}
     for part in SHEET.parts:
         auto = result["parts"].get(part.name, {}).get("points")
@@ -113,8 +107,7 @@ def test_it_says_what_was_right_and_which_mistake_it_was_and_where_to_read():
     assert "Due 2027-03-01 23:59 (Europe/Berlin)" in said
     assert "Not right yet. The mistake is a known one: old_logp is not detached" in said
     assert "The old policy is the anchor. Who may move it?" in said
-    link = "https://book.example/chapters/03_the_clipped_surrogate.html#sec-short-ppo"
-    assert f'<a href="{link}">Chapter 3, The clipped surrogate (PPO-clip), “PPO in fifty lines”</a>' in html
+    assert "Chapter 3, The clipped surrogate (PPO-clip), “PPO in fifty lines”" in said
     assert "✓ Right." in said
     assert "2.5 of 3 points" in said
     assert "It is <code>min</code>." in html
@@ -122,8 +115,7 @@ def test_it_says_what_was_right_and_which_mistake_it_was_and_where_to_read():
     assert "Good." in said
     assert WORDS["errors"] not in said
     assert "cell 7: NameError: name" in text(page(errors=["name 'x' is not defined\nhere"]))
-    nowhere = page(replace(SETTING, site=""), **{"clipped-loss": 0})
-    assert not [address for address in Alive(nowhere).addresses if not address.startswith("#")]
+    assert not [address for address in Alive(html).addresses if not address.startswith("#")]
 
 
 def test_the_rubric_is_there_once_it_is_marked_and_all_is_handed_in():

@@ -40,7 +40,6 @@ def graded(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("course")
     course = write_course(
         folder,
-        ("timezone:", "site: https://book.example/\ntimezone:"),
         ("[clipped-loss,", "[clip-table-up, clipped-loss,"),
         ("total: 13", "total: 15"),
         ("[[eve, mel]]", "[[eve, mel]], week-02: [[eve, mel]]"),
@@ -94,8 +93,6 @@ def test_without_a_sandbox_nothing_is_graded(run, monkeypatch):
     said = run("grade", "week-02", "--again", code=2)
     assert "grading must have a sandbox" in said
     assert "bubblewrap is missing." in said
-    assert "read, change and send away" in said
-    assert "--without-sandbox-i-trust-every-student" in said
 
 
 def test_a_course_that_every_submission_could_read_is_not_graded(run, graded, monkeypatch):
@@ -107,34 +104,12 @@ def test_a_course_that_every_submission_could_read_is_not_graded(run, graded, mo
     assert [one.level for one in machine if "must lie outside" in one.said] == ["fails"]
 
 
-def test_with_trust_in_every_student_the_points_are_the_same(graded, capsys, monkeypatch):
-    before = {student: read_record(graded, "week-02", student) for student in ("ada", "bob")}
-    words = ["course", "grade", "week-02", "--without-sandbox-i-trust-every-student"]
-    words += ["--course", str(graded)]
-    monkeypatch.setattr(sandbox, "available", lambda: "bubblewrap is missing.")
-    assert main([*words, "--again", "--processes", "1"]) == 0
-    assert "! no sandbox: each student's code runs as a program of yours" in capsys.readouterr().err
-    for student, record in before.items():
-        found = read_record(graded, "week-02", student)
-        assert {name: (p["points"], p["mistake"]) for name, p in found.parts.items()} == {
-            name: (p["points"], p["mistake"]) for name, p in record.parts.items()
-        }
-        assert found.result["cpu"] > 0
-    entries = [one for one in trail.read(graded) if one["what"] == "graded without a sandbox"]
-    assert [(one["assignment"], one["submissions"]) for one in entries] == [("week-02", 3)]
-    assert entries[0]["sandbox"] == "bubblewrap is missing."
-    # Each run says so, and only one that grades is in the trail.
-    assert main(words) == 0
-    assert "! no sandbox" in capsys.readouterr().err
-    assert len([one for one in trail.read(graded) if one["what"] == "graded without a sandbox"]) == 1
-
-
 def test_feedback(graded, run):
     said = run("feedback")
     assert "week-02: 4 pages written" in said
     assert "answers to mark: ppobook course mark week-02" in said
     page = (graded / "feedback" / "bob" / "week-02.html").read_text()
-    assert "https://book.example/chapters/03_the_clipped_surrogate.html#sec-short-ppo" in page
+    assert "Chapter 3, The clipped surrogate, “PPO in fifty lines”" in page
     assert "&lt;script&gt;alert(1)&lt;/script&gt;" in page
     assert "<script" not in page
     others = {"ada", "Lovelace", "eve", "Åström", "mel", "O&#x27;Neill", "O'Neill", "@uni.example"}
@@ -163,19 +138,6 @@ def test_the_zip_that_a_platform_takes_back(graded, run, tmp_path):
     with zipfile.ZipFile(graded / "feedback" / "week-02.zip") as archive:
         assert archive.namelist() == ["bob_5_6_week-02.html"]
         assert b"Bob M" in archive.read("bob_5_6_week-02.html")
-
-
-def test_grades(graded, run):
-    rows = grades(graded, run)
-    assert (rows["ada"]["week-02 status"], rows["ada"]["week-02 points"]) == ("not marked yet", "")
-    assert "form must be one of" in run("grades", "--form", "excel", code=2)
-
-
-def test_report(graded, run):
-    said = run("report")
-    assert "1 × clipped-loss: old_logp is not detached" in said
-    assert "bob" not in said
-    assert "(bob)" in run("report", "week-02", "--with-names")
 
 
 def test_a_named_mistake_is_worth_a_share_by_course_yml(graded, run):
@@ -235,17 +197,6 @@ def test_what_can_not_be_done_is_said_in_a_sentence(run):
     assert "the assignment must be one of" in run("grade", "week-9", code=2)
     assert "processes must be an integer of at least 1" in run("grade", "week-02", "--processes", "0", code=2)
     assert "Did you mean 'clipped-loss'?" in run("regrade", "cliped-loss", code=2)
-
-
-def test_the_digest_of_a_check_follows_its_files(tmp_path):
-    own = tmp_path / "90_own_checks.py"
-    found = {name: work.check_digest(name, [own]) for name in ("clipped-loss", "reward-to-go", "mine")}
-    assert len(set(found.values())) == 3
-    assert all(re.fullmatch(r"[0-9a-f]{16}", one) for one in found.values())
-    own.with_suffix(".toml").write_text("")
-    own.write_text("# a check")
-    assert work.check_digest("clipped-loss", [own]) == found["clipped-loss"]
-    assert work.check_digest("mine", [own]) != found["mine"]
 
 
 def test_only_the_instructor_reads_what_a_course_holds(graded, run):

@@ -14,13 +14,11 @@ from pathlib import Path
 
 import pytest
 from made_up_class import (
-    CHECKS,
     SHEET,
     STUDENTS,
     grade_nothing,
     grade_one,
     hand_in,
-    job,
     open_grader,
     open_nothing,
     scores_of,
@@ -62,7 +60,7 @@ def test_what_cannot_be_graded_gets_nothing_and_a_reason_and_stops_nobody(course
         hand_in(course, "mel", seconds=6000),
         hand_in(course, "zoe", late=1, bytes=processes.MEMORY + 1),
     ]
-    found = run.grade(job(course), handed, open_grader, seconds=20, shown=False)
+    found = run.grade(course, SHEET, handed, open_grader, seconds=20, shown=False)
     assert (found.graded, found.kept, found.failed) == (5, 0, {})
     assert found.nothing == {
         "bob": "the process that graded it ended by SIGKILL",
@@ -74,20 +72,20 @@ def test_what_cannot_be_graded_gets_nothing_and_a_reason_and_stops_nobody(course
     assert read_record(course, "week-03", "bob").text("hunt-minmax-why") == "It is min."
     assert "RuntimeError: <script>" in capfd.readouterr().err
     assert found.cpu > 1.5
-    assert run.due(job(course), handed) == ([], 5)
+    assert run.due(course, SHEET, handed) == ([], 5)
 
 
 def test_one_that_the_machine_failed_is_tried_again(course, capfd):
     handed = [hand_in(course, "ada"), hand_in(course, "bob", full_disk=True)]
-    found = run.grade(job(course), handed, open_grader, shown=False)
+    found = run.grade(course, SHEET, handed, open_grader, shown=False)
     assert (found.graded, found.nothing, found.failed) == (1, {}, {"bob": "OSError: no space left"})
-    todo, _ = run.due(job(course), handed)
+    todo, _ = run.due(course, SHEET, handed)
     assert [(one.by, why) for one, why in todo] == [("bob", "failed before")]
 
 
 def test_a_grader_that_does_not_start_is_said_once(course, capfd):
     with pytest.raises(ChildProcessError, match="could not be started: its process ended with exit code 1"):
-        run.grade(job(course), [hand_in(course, "ada"), hand_in(course, "bob")], open_nothing, shown=False)
+        run.grade(course, SHEET, [hand_in(course, "ada"), hand_in(course, "bob")], open_nothing, shown=False)
     assert "no sandbox" in capfd.readouterr().err
 
 
@@ -97,9 +95,9 @@ def test_what_is_graded_is_graded_again_only_if_something_changed(course, monkey
     opener = partial(open_grader, log)
     handed = [hand_in(course, "ada"), hand_in(course, "bob")]
 
-    def go(work=None, **options):
+    def go(sheet=SHEET, **options):
         log.unlink(missing_ok=True)
-        found = run.grade(work or job(course), handed, opener, shown=False, **options)
+        found = run.grade(course, sheet, handed, opener, shown=False, **options)
         assert found.graded + found.kept == len(handed)
         return graded_by(log)
 
@@ -108,38 +106,38 @@ def test_what_is_graded_is_graded_again_only_if_something_changed(course, monkey
     assert go(again=True) == ["ada", "bob"]
     handed[0] = hand_in(course, "ada", text="more")
     assert go() == ["ada"]
-    assert go(job(course, sheet=replace(SHEET, pack="pack-2"))) == ["ada", "bob"]
-    work = job(course, sheet=replace(SHEET, pack="pack-2"), checks={**CHECKS, "hunt-minmax": "check-2"})
-    assert go(work) == ["ada", "bob"]
-    assert go(work) == []
-    graded_file(course, "week-03", "bob").write_text('{"format": 1, ')
-    assert go(work) == ["bob"]
+    assert go(replace(SHEET, pack="pack-2")) == ["ada", "bob"]
+    sheet = replace(SHEET, pack="pack-2", checks={**SHEET.checks, "hunt-minmax": "check-2"})
+    assert go(sheet) == ["ada", "bob"]
+    assert go(sheet) == []
+    graded_file(course, "week-03", "bob").write_text('{"student": ')
+    assert go(sheet) == ["bob"]
 
 
 def test_one_part_for_all(course, monkeypatch):
     here(monkeypatch)
     handed = [hand_in(course, "ada", **{"clipped-loss": 0, "hunt-minmax": 0})]
-    run.grade(job(course), handed, open_grader, shown=False)
+    run.grade(course, SHEET, handed, open_grader, shown=False)
     before = read_record(course, "week-03", "ada")
     # The check of one part was wrong, and so were all of these points.
     monkeypatch.setattr("made_up_class.grade_one", lambda content, by: grade_one(b"{}", by))
-    work = job(course, checks=dict.fromkeys(CHECKS, "check-2"))
+    sheet = replace(SHEET, checks=dict.fromkeys(SHEET.checks, "check-2"))
     both = [*handed, hand_in(course, "bob")]
-    assert run.grade(work, both, open_grader, part="clipped-loss", shown=False).graded == 1
+    assert run.grade(course, sheet, both, open_grader, part="clipped-loss", shown=False).graded == 1
     after = read_record(course, "week-03", "ada")
     assert after.parts["clipped-loss"]["points"] == 4
     assert after.parts["hunt-minmax"] == before.parts["hunt-minmax"]
     assert after.checks == {"clipped-loss": "check-2", "hunt-minmax": "check-1"}
     assert scores(course, handed) == {"ada": 4}
     with pytest.raises(ValueError, match=r"part must be one of clipped-loss, .*, got 'clip'"):
-        run.grade(work, handed, open_grader, part="clip", shown=False)
+        run.grade(course, sheet, handed, open_grader, part="clip", shown=False)
 
 
 def test_a_group_is_graded_once(course, monkeypatch):
     here(monkeypatch)
     log = course / "log.txt"
     handed = [hand_in(course, "bob", "ada", late=2), hand_in(course, "eve")]
-    run.grade(job(course), handed, partial(open_grader, log), shown=False)
+    run.grade(course, SHEET, handed, partial(open_grader, log), shown=False)
     assert graded_by(log) == ["bob", "eve"]
     assert scores(course, handed) == pytest.approx({"ada": 5.6, "bob": 5.6, "eve": 7})
     assert read_record(course, "week-03", "ada").by == "bob"
@@ -148,9 +146,9 @@ def test_a_group_is_graded_once(course, monkeypatch):
 def test_a_failure_does_not_lose_what_was_found(course, monkeypatch):
     handed = [hand_in(course, "ada")]
     here(monkeypatch)
-    run.grade(job(course), handed, open_grader, shown=False)
+    run.grade(course, SHEET, handed, open_grader, shown=False)
     monkeypatch.setattr(run, "graded", lambda todo, *_: [(todo[0], grade_nothing(), "MemoryError")])
-    found = run.grade(job(course), handed, open_grader, again=True, shown=False)
+    found = run.grade(course, SHEET, handed, open_grader, again=True, shown=False)
     assert found.nothing == {"ada": "MemoryError"}
     assert scores(course, handed) == {"ada": 7}
 
@@ -161,7 +159,7 @@ def test_one_process_at_a_time_grades_an_assignment(course):
         trail.locked(course / "graded" / "week-03" / ".lock"),
         pytest.raises(ValueError, match="one process at a time"),
     ):
-        run.grade(job(course), [], open_grader, shown=False)
+        run.grade(course, SHEET, [], open_grader, shown=False)
 
 
 # --- kill -9 ------------------------------------------------------------------------------------------------
@@ -173,7 +171,7 @@ def test_killed_at_twenty_random_moments_nothing_is_lost_or_graded_twice(course,
     handed = [hand_in(course, student, seconds=0.01, late=1) for student in students]
 
     def work() -> None:
-        run.grade(job(course), handed, open_grader, shown=False)
+        run.grade(course, SHEET, handed, open_grader, shown=False)
 
     draw = random.Random(18)
     records: dict[str, bytes] = {}
@@ -198,15 +196,6 @@ def test_killed_at_twenty_random_moments_nothing_is_lost_or_graded_twice(course,
     work()
     assert scores(course, handed) == pytest.approx(dict.fromkeys(students, 6.3))
     assert len(list((course / "graded" / "week-03").glob("*.json"))) == len(students)
-
-
-def test_what_a_killed_process_was_writing_is_removed(course, monkeypatch):
-    here(monkeypatch)
-    left = course / "graded" / "week-03" / ".ada.json.4711.part"
-    left.parent.mkdir(parents=True)
-    left.write_text('{"format": 1, ')
-    run.grade(job(course), [hand_in(course, "ada")], open_grader, shown=False)
-    assert {path.name for path in left.parent.iterdir()} == {".lock", "ada.json"}
 
 
 SCRIPT = """

@@ -165,7 +165,7 @@ def test_a_hostile_submission_earns_what_it_solved(graded, name):
     assert {part: (found["points"], found["kind"]) for part, found in record.parts.items()} == {
         part: (points, wrong.get(part, "right")) for part, points in attack.points.items()
     }
-    said = [*record.result["notes"]]
+    said = [*record.result["left"]]
     said += [f"{error['place']}: {error['type']}" for error in record.result["errors"]]
     assert [p for p, line in zip(attack.says, said, strict=True) if not re.match(p, line)] == [], said
     assert len(json.dumps(record.result)) < 20_000
@@ -175,7 +175,7 @@ def test_nobody_elses_grade_is_touched(graded):
     for name in HONEST:
         record = graded.record(name)
         assert {part: found["points"] for part, found in record.parts.items()} == WORTH
-        assert (record.result["notes"], record.result["errors"]) == ([], [])
+        assert (record.result["left"], record.result["errors"]) == ([], [])
 
 
 def test_the_course_is_as_it_was_and_nobody_was_asked(graded):

@@ -1,14 +1,13 @@
 """Late days, grace, extensions and groups."""
 
-from dataclasses import replace
-from datetime import UTC, date, datetime, timedelta
-from pathlib import Path
+from datetime import UTC, datetime, timedelta
 from zoneinfo import ZoneInfo
 
 import pytest
+from small_course import write_course
 
-from ppobook.course.lateness import Lateness, deadline, lateness
-from ppobook.course.settings import Assignment, Course, Extension, Late, Term
+from ppobook.course.lateness import Lateness, deadline, extend, lateness
+from ppobook.course.settings import Late
 
 BERLIN = ZoneInfo("Europe/Berlin")
 DUE = datetime(2027, 3, 1, 23, 59, tzinfo=BERLIN)
@@ -59,16 +58,12 @@ def test_an_hour_that_comes_twice_is_no_hour_less():
     assert lateness(first + timedelta(days=1), due, LATE).days == 2
 
 
-def test_extensions_hold_for_the_group():
-    until = DUE + timedelta(days=4)
-    week = Assignment("week", "set", DUE)
-    course = Course(
-        Path(), "t", Term(date(2027, 2, 1), date(2027, 5, 1)), BERLIN, "0" * 64,
-        (week, replace(week, name="other")),
-        extensions=(Extension("ada", "week", until), Extension("eve", "week", DUE - timedelta(days=1))),
-        groups={"week": (("ada", "bob"),)},
-    )  # fmt: skip
-    assert deadline(course, week, "ada") == deadline(course, week, "bob") == until
-    assert deadline(course, week, "mel") == DUE
-    assert deadline(course, week, "eve") == DUE  # no extension takes time away
-    assert deadline(course, course.assignments[1], "ada") == DUE
+def test_extensions_hold_for_the_group(tmp_path):
+    course = write_course(tmp_path)
+    week, other = course.assignments
+    until = week.due + timedelta(days=4)
+    extend(course, "mel", week.name, until, "ill")
+    assert [deadline(course, week, who) for who in ("eve", "mel", "ada")] == [until, until, week.due]
+    assert deadline(course, other, "mel") == other.due
+    with pytest.raises(ValueError, match="until must be after 2027-03-01 23:59, got 2027-03-01"):
+        extend(course, "mel", week.name, week.due, "ill")

@@ -78,7 +78,7 @@ def test_an_own_exercise_from_release_to_grades(tmp_path, capsys):
     # A mended check grades again; one that can't be loaded is refused before anything is graded.
     replace(file(course.folder), "squared", "squarred")
     replace(file(course.folder, "_checks.toml"), "squared", "squarred")
-    todo, _ = run.due(work.job(course, "week-01"), collecting.counting(course, "week-01"))
+    todo, _ = run.due(course.folder, work.sheet(course, "week-01"), collecting.counting(course, "week-01"))
     assert [why for _, why in todo] == ["another check"] * 3
     file(course.folder).write_text("import nothing_of_that_name\n")
     assert main(["course", "grade", "week-01", "--course", folder]) == 2
@@ -104,13 +104,6 @@ def test_a_students_process_has_nothing_of_the_check(tmp_path, verdict):
     course = write_course(tmp_path)
     found = verdict(course, SPY.replace("FOLDER", str(file(tmp_path).parent)))
     assert found.kind == "right", found.message
-
-
-def test_each_student_has_numbers_of_their_own(tmp_path, verdict):
-    course = write_course(tmp_path)
-    shown = "def double(x):\n    SEEN.append(x)\n    return f'{SEEN[3:5]}' if len(SEEN) > 5 else 2 * x\n"
-    said = {verdict(course, f"SEEN = []\n{shown}", who).message for who in ("ada", "bob", "ada")}
-    assert len(said) == 2
 
 
 def test_what_is_asked_for_is_made_though_no_cell_calls_the_check():
@@ -160,33 +153,6 @@ def test_an_own_exercise_may_use_a_check_of_the_book(tmp_path):
     assert any(c["source"] == 'check("reward-to-go", double)' for c in handout.notebook["cells"])
 
 
-# --- variants -----------------------------------------------------------------------------------------------
-
-NUMBERS = """
-[[double]]
-k = [3]
-note = "In this course it is doubled {k} times over."
-text = [
-  ["Double it.", "Double it, {k} times over."],
-  ['check("double", double)', '''
-from ppobook.course.variants import in_book_numbers
-
-check("double", in_book_numbers(double, {k}))'''],
-]
-solution = [["x + x", "⟨2⟩ * x"]]
-"""
-
-
-def test_an_own_variant(tmp_path, verdict):
-    course = write_course(tmp_path)
-    file(tmp_path, ".variants.toml").write_text(NUMBERS)
-    assert verdict(course, RIGHT).kind != "right"
-    found = verdict(course, "def double(x):\n    return 6 * x\n")
-    assert found.kind == "right", found.message
-    pack = packs.make(course, course.assignments[0])
-    assert "return 6 * x" in json.dumps(packs.solved(course, pack)["cells"])
-
-
 # --- what is refused ----------------------------------------------------------------------------------------
 
 
@@ -203,11 +169,6 @@ WRONG = {
     "a name of the book's": (
         clash,
         "exercises/90_doubling_checks.py: name must be one that no check of the book has, got 'pg-loss'",
-    ),
-    "no message": (
-        lambda folder: file(folder, "_checks.toml").unlink(),
-        "exercises/90_doubling_checks.py: the mistake 'squared' must have a message in "
-        "exercises/90_doubling_checks.toml, and has none",
     ),
     "no Python": (
         lambda folder: replace(file(folder), "def double(answer):", "def double(answer)"),

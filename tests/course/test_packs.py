@@ -1,5 +1,6 @@
 """Packs: what is in them, what is not, and that the same course gives the same bytes."""
 
+import builtins
 import contextlib
 import dataclasses
 import io
@@ -13,10 +14,11 @@ from small_course import SECRET, write_course
 from tiny_book import MASTER, replace
 
 from ppobook.cli import main
-from ppobook.course import choosing, masters, packs, refusals, sets, settings
+from ppobook.course import choosing, masters, packs, sets
 from ppobook.course.handing_in import requirements
-from ppobook.course.refusals import LeakError
+from ppobook.course.sources import names as names_of
 from ppobook.teaching.tags import part
+from ppobook.teaching.workspace import find_source
 
 SETS = list(sets.names())
 
@@ -37,11 +39,11 @@ def sources(pack, kind=None):
 
 def undefined(notebook):
     """The names that a notebook's cells use and no cell above defines."""
-    defined, found = set(), set()
+    defined, found = set(dir(builtins)), set()
     for cell in notebook["cells"]:
-        names = choosing.names(cell)
-        found |= names.used - defined
-        defined |= names.defined
+        if cell["cell_type"] == "code" and (names := names_of(cell["source"])):
+            found |= names.used - names.defined - defined
+            defined |= names.defined
     return found
 
 
@@ -84,16 +86,6 @@ def test_no_solution_hidden_line_or_model_answer_is_in_a_whole_set_and_it_opens(
         assert marker not in text
     assert all(not cell.get("outputs") for cell in pack.notebook["cells"])
     nbformat.validate(nbformat.reads(json.dumps(pack.notebook), as_version=4))
-
-
-def test_the_afterthought_of_an_exercise_stays_with_it(tmp_path):
-    after = "Why did no gauge show the bug?"
-    course = assigned(tmp_path, "03_the_clipped_surrogate", ("adaptive-beta",))
-    assert not [one for one in sources(make(course)) if after in one]
-    whole = sets.open_set("03_the_clipped_surrogate")
-    (only,) = [i for i, cell in enumerate(whole.notebook["cells"]) if after in cell["source"]]
-    (hunt,) = [one for one in whole.exercises if one.label == "hunt-division"]
-    assert hunt.stop == only + 1
 
 
 def test_an_exercise_that_needs_anothers_answer_is_refused_without_it(tmp_path):
@@ -159,7 +151,7 @@ def test_the_first_code_cell_installs_the_library_or_names_it(tmp_path):
     assert '"install", "-q", "ppobook[plot] @ git+https://git.example/me/book@v1"]' in source
     # The library is here: nothing is installed.
     exec(source.replace("subprocess.run", "raise AssertionError"), {})
-    book = sets.open_set(SETS[0]).book
+    book = find_source()
     assert requirements(course, book).endswith("\nppobook[lab] @ git+https://git.example/me/book@v1\n")
     assert re.search(r"^torch==\d", requirements(course, book), re.M)
 
@@ -192,15 +184,6 @@ def test_the_rubric_is_about_the_bug_that_is_planted(tmp_path, name, part):
     for bug, (own, rubric) in said.items():
         generic = f"**In this course another bug is planted: {bug}.** What follows is about the book's."
         assert rubric == (own or f"{generic}\n\n{book}")
-
-
-def test_a_reference_from_the_courses_own_set_into_the_book(tmp_path):
-    write_course(tmp_path)
-    see = "Double it, as in {ref}`sec-clip-learns` and {ref}`ex-why`; see {cite}`schulman2017`."
-    replace(tmp_path / "exercises" / "90_doubling.md", "Double it.", see)
-    text = "\n".join(sources(make(settings.load(tmp_path))))
-    assert "“Clip, price, constraint” (chapter 3 of the book) and [“Why”](#ex-why)" in text
-    assert "([Schulman et al., 2017](" in text
 
 
 def test_the_solutions_are_those_of_the_variant_that_was_handed_out(tmp_path, capsys):
@@ -237,39 +220,21 @@ def test_an_own_set_that_breaks_the_rules_or_has_a_name_of_the_books(tmp_path):
     course = write_course(tmp_path)
     own = tmp_path / "exercises" / "90_doubling.md"
     replace(own, "# solution", "# slution")
-    with pytest.raises(
-        ValueError, match=r"90_doubling.md, cell 4 \(solution:double\): it must have one line"
-    ):
+    with pytest.raises(ValueError, match="solution:double must have a line '# solution'"):
+        make(course)
+    replace(own, "# slution", "# solution")
+    replace(own, ":tags: [solution:double]\n", "")
+    with pytest.raises(ValueError, match="a cell with the line '# solution' must have its tag"):
         make(course)
     (own.parent / f"{SETS[0]}.md").write_text(MASTER)
     with pytest.raises(ValueError, match="must have a name of its own"):
         make(course)
 
 
-@pytest.mark.parametrize(
-    ("leak", "said"),
-    [
-        ("def f():\n    return x + x  # the secret", "the solution of double"),
-        ("assert double(7) == 14  # twice", "hidden lines of double"),
-        ("The model answer: addition.", "the model answer of why"),
-        ("x\n# solution\ny", "the line '# solution'"),
-        ("see [here](../exercises/01_tiny.ipynb)", "must not link"),
-    ],
-)
-def test_a_leak_is_refused(tmp_path, leak, said):
-    course = write_course(tmp_path)
-    replace(tmp_path / "exercises" / "90_doubling.md", "double(7) == 14", "double(7) == 14  # twice")
-    pack, found = make(course), sets.open_set("90_doubling", tmp_path)
-    refusals.refuse_solutions(pack.notebook["cells"], found)
-    pack.notebook["cells"].append({"cell_type": "markdown", "id": "x", "metadata": {}, "source": leak})
-    with pytest.raises(LeakError, match=said):
-        refusals.refuse_solutions(pack.notebook["cells"], found)
-
-
-@pytest.mark.parametrize("leak", [SECRET, "/home/me/course", "C:\\Users\\me", "COURSE/x"])
+@pytest.mark.parametrize("leak", [SECRET, "COURSE/x"])
 def test_a_secret_or_a_path_is_refused(tmp_path, leak):
     course = write_course(tmp_path, ("Say what", leak.replace("COURSE", str(tmp_path))))
-    with pytest.raises(ValueError, match=r"must not hold (the course's secret|a path of a machine)"):
+    with pytest.raises(ValueError, match="must hold neither the course's secret nor a path of this machine"):
         make(course)
 
 
@@ -321,6 +286,3 @@ def test_what_was_handed_out_changes_only_when_asked(tmp_path):
         packs.release(course, "week-01")
     assert packs.release(course, "week-01", replace=True)[1] == "changed"
     assert packs.release(course, "week-01")[1] == "unchanged"
-    (tmp_path / "release" / "week-01.json").write_text("{")
-    with pytest.raises(ValueError, match=r"week-01.json must be the manifest"):
-        packs.released(course, "week-01")

@@ -11,7 +11,6 @@ from pathlib import Path
 import pytest
 
 from ppobook.course import sandbox as sandboxes
-from ppobook.course.calls import Grader
 from ppobook.course.sandbox import Limits, NoSandbox, Sandbox, available
 from ppobook.teaching import checks
 
@@ -128,12 +127,10 @@ def test_an_endless_cell_is_stopped_and_what_was_used_is_reported(open_grader):
     used = grader.sandbox
     used.close()
     assert 0.5 < used.cpu < 60
-    assert 50 < used.peak_mb < 1500
 
 
 def test_it_ends_with_the_grader(tmp_path):
     script = """
-from ppobook.course.calls import Grader
 from ppobook.course.sandbox import Sandbox
 import os
 grader = Grader(Sandbox())
@@ -191,28 +188,7 @@ def test_where_there_can_be_none_it_says_why(monkeypatch):
     assert "must have Linux on x86_64 or aarch64, got darwin" in available()
     monkeypatch.setattr(sandboxes.sys, "executable", "/usr/bin/false")
     with pytest.raises(NoSandbox, match="can't be made"):
-        Sandbox(protected=False)
-
-
-def test_without_a_sandbox_it_is_a_process_in_a_folder_of_its_own(monkeypatch):
-    monkeypatch.setenv("PASSWORD", "x")
-    with Sandbox(Limits(disk_mb=8), protected=False) as process:
-        grader = Grader(process)
-        cell = "import os, subprocess, tempfile; child = subprocess.Popen(['sleep', '1000']).pid\n"
-        cell += "where = [os.getcwd(), os.environ['HOME'], tempfile.gettempdir()]"
-        assert grader.cell(cell, 300.0) is None
-        child, (here, *others) = grader.name("child"), map(os.path.realpath, grader.name("where"))
-        assert {here} == {*others} != {os.getcwd()}
-        assert grader.cell("assert 'PASSWORD' not in os.environ", 300.0) is None
-        assert grader.cell("open('x', 'wb').write(b'x' * 2**24)", 300.0)["type"] == "OSError"
-    assert not os.path.exists(here)
-    with contextlib.suppress(OSError):
-        for _ in range(3000):
-            if Path(f"/proc/{child}/stat").read_text().rpartition(")")[2].split()[0] == "Z":
-                break
-            time.sleep(0.1)
-        else:
-            raise AssertionError("a process of the submission lives on")
+        Sandbox()
 
 
 def _left_over(space):

@@ -21,8 +21,6 @@ assignments:
     total: 8
   - {{name: week-04, set: 04_generalized_advantage_estimation, due: 2027-03-08}}
 late: {{grace: 15 minutes, per_day: 10, days: 3}}
-extensions:
-  - {{student: ada, assignment: week-03, until: 2027-03-05 23:59, reason: ill}}
 groups: {{week-03: [[ada, bob], [no, 007]]}}
 ai_use: Say what you asked.
 grading: {{seconds: 30}}
@@ -69,33 +67,24 @@ def test_little_is_needed(tmp_path):
 @pytest.mark.parametrize(
     ("old", "new", "said"),
     [
-        ("title: Policy optimization\n", "", "it must have the key 'title', which is missing"),
-        ("end: 2027-05-14", "end: 2027-01-14", "term must end after it begins, 2027-02-01"),
-        ("end: 2027-05-14", "end: soon", "term.end must be a date such as 2027-03-01, got 'soon'"),
+        ("title: Policy optimization\n", "", "title: this key must be there"),
+        ("end: 2027-05-14", "end: soon", "term.end: must be a date such as 2027-03-01, got 'soon'"),
         ("Europe/Berlin", "Europe/Berln", r"timezone must be .*Did you mean 'Europe/Berlin'"),
-        (SECRET, "abc", r"secret must be 64 hexadecimal digits$"),
-        ("name: week-03", "name: Week 3", r"assignments\[0\].name must be small letters"),
+        (SECRET, "abc", r"secret: must be 64 hexadecimal digits$"),
         ("name: week-04", "name: week-03", "assignments must have 'week-03' once, got it twice"),
-        ("exercises:", "exercise:", r"'assignments\[0\].exercise'. Did you mean 'exercises'\?"),
-        ("2027-03-01 23:59", "01.03.2027", r"assignments\[0\].due must be a date and time such as"),
-        ("clipped-loss: 4}", "clipped-loss: -4}", r"assignments\[0\].points.clipped-loss must be greater"),
-        ("15 minutes", "a while", "late.grace must be a time such as 15 minutes"),
-        ("days: 3", "days: 3.5", "late.days must be a valid integer"),
-        (
-            "assignment: week-03",
-            "assignment: week-33",
-            "must be for one of 'week-03', 'week-04', got 'week-33'",
-        ),
-        ("student: ada", "student: ../ada", r"extensions\[0\].student must be a student's id"),
-        ("[no, 007]", "[no, ada]", "groups.week-03 must have 'ada' once"),
+        ("exercises:", "exercise:", "assignments.0.exercise: there is no such key"),
+        ("2027-03-01 23:59", "01.03.2027", "assignments.0.due: must be a date and time such as"),
+        ("groups: {week-03", "groups: {week-33", "must be for one of 'week-03', 'week-04', got 'week-33'"),
+        ("[[ada,", "[[../ada,", "groups.week-03.0.0: must be a student's id"),
         (
             "seconds: 30",
             "second: 30",
-            "grading must have integers of at least 1 for seconds, .* got second: 30",
+            "grading: must have integers of at least 1 for .* got second: 30",
         ),
         ("ai_use: Say what you asked.", "late: {days: 1}", "line 1: a mapping must have 'late' once"),
+        ("15 minutes", "a while", "late.grace: must be a time such as 15 minutes"),
+        ("[no, 007]", "[no, ada]", "groups.week-03 must have 'ada' once"),
         ("[[ada, bob], [no, 007]]", "[[ada, bob]", "must be YAML"),
-        ("[[ada, bob], [no, 007]]", "ada", "groups.week-03 must be a list, got 'ada'"),
     ],
 )
 def test_what_is_wrong_is_said_in_one_sentence(tmp_path, old, new, said):

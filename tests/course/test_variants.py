@@ -101,36 +101,3 @@ def test_the_numbers_of_a_table_may_come_in_rows_with_blanks_and_keys() -> None:
     assert halved(([2, 4], 0.5, 3), entries=[0, 2]) == [[1, 2], 0.5, 1.5]
     assert halved(None, entries=[0]) is None
     assert halved(["no row"], rows=[-1]) == ["no row"]
-
-
-MASTER = """---
-kernelspec: {name: python3, display_name: Python 3}
----
-
-```{code-cell} ipython3
-:tags: [solution:add]
-
-def add(a, b):
-    # solution
-    return a + b
-```
-"""
-
-
-def written(folder: Path, declarations: str) -> Path:
-    (folder / "01_small.md").write_text(MASTER, encoding="utf-8")
-    (folder / "01_small.variants.toml").write_text(declarations, encoding="utf-8")
-    return folder / "01_small.md"
-
-
-@pytest.mark.parametrize(
-    ("text", "said"),
-    [
-        ('[[sub]]\nk = [2]\ntext = [["a", "b"]]', "part must be one of add, got 'sub'"),
-        ('[[add]]\ntext = [["a", "b"]]', "must hold text and k or bug"),
-        ('[add]\norder = "any"', "must hold text and k or bug"),
-    ],
-)
-def test_a_declaration_that_cannot_be_is_refused(tmp_path: Path, text: str, said: str) -> None:
-    with pytest.raises(ValueError, match=said):
-        declared(written(tmp_path, text))

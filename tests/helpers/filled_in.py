@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from ppobook.course import masters, packs, settings
+from ppobook.course.pack import Pack, PackPart, answers_of
 from ppobook.course.sets import open_set
 
 
@@ -47,6 +48,16 @@ class Answers:
     def filled(self, answers: Mapping[str, str]) -> dict[str, Any]:
         """The notebook with these answers in it; the other blanks stand."""
         return dict(masters.fill(self.notebook, answers))
+
+
+def pack_of(name: str, notebook: Mapping[str, Any]) -> Pack:
+    """Make a pack of a reader's notebook, its parts read from the tags and the test cells."""
+    made = []
+    for one in masters.parts(notebook):
+        if one.points is not None:
+            called = answers_of(notebook["cells"][one.index]["source"]) if one.role == "test" else {}
+            made.append(PackPart(one.name, one.role, one.points, expression=called.get(one.name, "")))
+    return Pack(name, dict(notebook), tuple(made))
 
 
 def put(path: Path, content: bytes | Mapping[str, Any], time: float) -> Path:

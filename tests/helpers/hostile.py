@@ -75,7 +75,7 @@ class Attack:
     verdicts : mapping
         The kind of verdict on each part that is not right.
     says : tuple of str
-        How what the instructor reads in the record begins, as patterns: notes, then errors of cells.
+        How what stands in the record begins, as patterns: what was left behind, then errors of cells.
     """
 
     loss: str | None = None

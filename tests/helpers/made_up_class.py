@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from ppobook.course.pack import PackPart
-from ppobook.course.records import Job, Sheet, Submission
+from ppobook.course.records import Sheet, Submission
 from ppobook.course.roster import Student
 
 DUE = datetime(2027, 3, 1, 22, 59, tzinfo=UTC)
@@ -34,8 +34,8 @@ SHEET = Sheet(
         ),
     ),
     pack="pack-1",
+    checks={"clipped-loss": "check-1", "hunt-minmax": "check-1"},
 )
-CHECKS = {"clipped-loss": "check-1", "hunt-minmax": "check-1"}
 NAMES = {"ada": "Lovelace", "bob": "O'Neil, Jr.", "eve": "Ünal", "mel": "<b>Mel</b>", "zoe": "=Zoe"}
 STUDENTS = [
     Student(student, last, student.title(), f"{student}@example.org", lms_id=str(900 + number))
@@ -65,10 +65,6 @@ def hand_in(folder: Path, *students: str, late: int = 0, **answer: Any) -> Submi
     return Submission(students, students[0], path, received, late, 1 - late / 10)
 
 
-def job(folder: Path, **changes: Any) -> Job:
-    return Job(folder, **{"sheet": SHEET, "checks": CHECKS, "grader": "1", **changes})
-
-
 def grade_one(content: bytes, by: str) -> dict[str, Any]:
     """Find what the submission says: points, mistakes, or to die."""
     answer = json.loads(content)
@@ -93,20 +89,16 @@ def grade_one(content: bytes, by: str) -> dict[str, Any]:
             kind, name, message = answer.get("verdicts", {}).get(part.name, (kind, name, message))
             parts[part.name] = {
                 "points": points,
-                "max": part.points,
                 "kind": kind,
                 "mistake": name,
                 "message": message,
-                "seconds": 0.25,
             }
     return {
         "parts": parts,
-        "manual": {"hunt-minmax-why": {"text": answer.get("text", ""), "max": 3}},
-        "notes": ["a cell was renamed"],
+        "manual": {"hunt-minmax-why": answer.get("text", "")},
         "errors": [],
         **{key: answer[key] for key in ("missing", "unclear") if key in answer},
         "cpu": 1.5,
-        "peak_mb": 200.0,
     }
 
 
@@ -144,8 +136,8 @@ def graded_class(folder: Path, *handed: Submission) -> None:
         content = submission.path.read_bytes()
         result = grade_one(content, submission.by)
         for student in submission.students:
-            facts = (student, submission.by, digest(content), submission.received.isoformat(), SHEET.pack)
-            write_record(folder, Record("week-03", *facts, CHECKS, "1", result=result))
+            facts = (student, submission.by, digest(content), SHEET.pack, SHEET.checks)
+            write_record(folder, Record("week-03", *facts, result=result))
 
 
 def scores_of(folder: Path, handed: Iterable[Submission], sheet: Sheet = SHEET) -> dict[str, Any]:

@@ -21,8 +21,6 @@ assignments:
     points: {{clipped-loss: 4}}
     total: 13
 late: {{grace: 15 minutes, per_day: 10, days: 3}}
-extensions:
-  - {{student: ada, assignment: week-01, until: 2027-03-05 23:59, reason: ill}}
 groups: {{week-01: [[eve, mel]]}}
 ai_use: Say what you asked, and of whom.
 """

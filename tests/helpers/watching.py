@@ -1,4 +1,4 @@
-"""Grading that is watched: what a submission left behind is written into the notes of its result."""
+"""Grading that is watched: what a submission left behind is written into its result."""
 
 from __future__ import annotations
 
@@ -69,6 +69,6 @@ def watched(folder: Path, name: str, **options: Any) -> Iterator[Grade]:
             left = [f"process {number}" for number in more]
             left += [str(place) for place in places(folder) if (place / mark(folder)).exists()]
             left += sorted({name for name, _ in before.items() ^ files(folder).items()})
-            return {**found, "notes": [*found["notes"], *(f"left behind: {one}" for one in left)]}
+            return {**found, "left": left}
 
         yield once

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from notebook_builder import references
 from notebook_builder.draft import draft
 from notebook_builder.targets import targets
-from ppobook.course import references
 from ppobook.teaching import minutes
 from ppobook.teaching.minutes import Counts
 from ppobook.teaching.tags import Cell, read

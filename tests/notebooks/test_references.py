@@ -9,8 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from notebook_builder import references
 from notebook_builder.targets import ROOT, targets
-from ppobook.course import masters, references
+from ppobook.course import masters
 from ppobook.teaching.tags import Cell
 
 SOURCE = ROOT / "chapters" / "02_trust_regions.md"

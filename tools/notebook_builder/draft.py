@@ -6,8 +6,9 @@ from typing import Any
 
 import yaml
 
+from notebook_builder import references, rules
 from notebook_builder.targets import BuildError, Target
-from ppobook.course import masters, references
+from ppobook.course import masters
 from ppobook.teaching import minutes
 from ppobook.teaching.tags import Notebook
 
@@ -24,7 +25,7 @@ def draft(target: Target) -> Notebook:
     if target.kind in ("master", "reader"):
         facts = promises(target)
         outcomes = [outcome["id"] for outcome in facts["outcomes"]] if facts else None
-        if said := masters.problems(notebook, outcomes=outcomes):
+        if said := rules.problems(notebook, outcomes=outcomes):
             relative = target.source.relative_to(target.root)
             raise BuildError("\n".join(f"{relative}: {line}" for line in said))
         if target.kind == "reader":

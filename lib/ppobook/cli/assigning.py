@@ -195,7 +195,7 @@ def collect(
 
 @command
 def extend(student: StudentId, name: Name, /, *, until: Time, reason: str, course: Folder = ".") -> None:
-    """Give a student more time. It is written into course.yml, and into the trail, log.jsonl.
+    """Give a student more time. It is a line in the trail, log.jsonl, and the last one counts.
 
     Args:
         student: the student's id
@@ -208,4 +208,5 @@ def extend(student: StudentId, name: Name, /, *, until: Time, reason: str, cours
 
     opened = settings.load(course)
     moment = settings.moment(until, opened.timezone, "until")
-    print(f"course.yml: - {lateness.extend(opened, student, name, moment, reason)}")
+    lateness.extend(opened, student, name, moment, reason)
+    print(f"{student}: {name} until {moment:%Y-%m-%d %H:%M}")

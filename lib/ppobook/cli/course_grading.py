@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import sys
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import tyro
 
@@ -22,11 +21,6 @@ Part = Annotated[str, tyro.conf.arg(metavar="PART")]
 MaybePart = Annotated[str | None, tyro.conf.arg(metavar="PART")]
 Form = Annotated[str, tyro.conf.arg(metavar="FORM")]
 
-_RISK = (
-    "each student's code runs as a program of yours, and can read, change and send away whatever you can, "
-    "the course's secret and grades too"
-)
-
 
 @command
 def grade(
@@ -35,7 +29,6 @@ def grade(
     *,
     again: bool = False,
     processes: int = 2,
-    without_sandbox_i_trust_every_student: bool = False,
     course: Folder = ".",
 ) -> None:
     """Grade every submission that counts, once, each in a sandbox. It goes on where it was stopped.
@@ -44,13 +37,11 @@ def grade(
         name: the assignment
         again: grade also what is graded already
         processes: how many submissions are graded at a time
-        without_sandbox_i_trust_every_student: for a system without bubblewrap: students' code runs as a
-            program of yours, and can read, change and send away whatever you can
         course: the course's folder
     """
     from ppobook.course import settings
 
-    _grade(settings.load(course), name, None, again, processes, without_sandbox_i_trust_every_student)
+    _grade(settings.load(course), name, None, again, processes)
 
 
 @command
@@ -59,7 +50,6 @@ def regrade(
     /,
     *,
     processes: int = 2,
-    without_sandbox_i_trust_every_student: bool = False,
     course: Folder = ".",
 ) -> None:
     """Grade one part of all submissions again, such as after its check was mended; the rest stays.
@@ -67,54 +57,52 @@ def regrade(
     Args:
         part: the part, in whichever assignment it is
         processes: how many submissions are graded at a time
-        without_sandbox_i_trust_every_student: as for `grade`
         course: the course's folder
     """
     from ppobook.course import settings, work
 
     opened = settings.load(course)
-    tested = {name: work.job(opened, name).checks for name in work.released(opened)}
+    tested = {name: work.sheet(opened, name).checks for name in work.released(opened)}
     validation.choice("part", part, [one for parts in tested.values() for one in parts])
     for assignment, parts in tested.items():
         if part in parts:
-            _grade(opened, assignment, part, False, processes, without_sandbox_i_trust_every_student)
+            _grade(opened, assignment, part, False, processes)
 
 
-def _grade(opened: Course, name: str, part: str | None, again: bool, processes: int, trusted: bool) -> None:
+def _grade(opened: Course, name: str, part: str | None, again: bool, processes: int) -> None:
     """Grade an assignment, or one part of it."""
     from ppobook.course import collecting, graders, own_checks, packs, run, sandbox, sets, trail, work
     from ppobook.course.safe_text import line
 
     validation.count("processes", processes)
-    job, counting = work.job(opened, name), collecting.counting(opened, name)
-    todo, _ = run.due(job, counting, part=part, again=again)
+    sheet, counting = work.sheet(opened, name), collecting.counting(opened, name)
+    todo, _ = run.due(opened.folder, sheet, counting, part=part, again=again)
     if part is None:
         _say_changed(opened, name)
     for one in sets.open_all(packs.handed_out(opened, name).set, opened.folder):
         own_checks.refuse(one)
-    if todo and not trusted and (readable := sandbox.readable(opened.folder)):
-        raise ValueError(f"{readable}; move it")
-    missing = sandbox.available() if todo else None
-    if missing is not None and not trusted:
-        raise ValueError(
-            f"grading must have a sandbox: {missing} Without one, {_RISK}; if you trust every student with "
-            "that, --without-sandbox-i-trust-every-student grades all the same"
-        )
-    if trusted:
-        print(f"! no sandbox: {_RISK}", file=sys.stderr)
     if todo:
+        if readable := sandbox.readable(opened.folder):
+            raise ValueError(f"{readable}; move it")
+        if missing := sandbox.available():
+            raise ValueError(f"grading must have a sandbox: {missing}")
         # Each process loads the library before the first line of progress.
         said = validation.counted(len(todo), "submission")
         print(f"{said} to grade; it takes a moment to begin", flush=True)
         if part is not None:
             trail.note(opened.folder, "regrade", assignment=name, part=part, submissions=len(todo))
-        if trusted:
-            facts: dict[str, Any] = {"submissions": len(todo), "sandbox": missing or "left out"}
-            trail.note(opened.folder, "graded without a sandbox", assignment=name, **facts)
-    opener = partial(graders.open_grader, opened.folder, name, only=part, sandboxed=not trusted)
-    # The process that grades keeps the time itself; this is for one that an answer keeps busy.
-    seconds = opened.grading.submission_seconds + 600
-    found = run.grade(job, counting, opener, processes=processes, part=part, again=again, seconds=seconds)
+    opener = partial(graders.open_grader, opened.folder, name, only=part)
+    # The process that grades keeps the time itself; its limit is for one that an answer keeps busy.
+    found = run.grade(
+        opened.folder,
+        sheet,
+        counting,
+        opener,
+        processes=processes,
+        part=part,
+        again=again,
+        seconds=opened.grading.submission_seconds + 600,
+    )
     for by, why in found.nothing.items():
         print(line(f"! {by} has no points, because it could not be graded: {why}"))
     for by, why in found.failed.items():
@@ -201,7 +189,7 @@ def feedback(names: Names = (), /, *, give_back: MaybeFile = None, course: Folde
             print(f"{out}")
             for label in left:
                 print(f"! no page for {label}")
-        _say_unfinished(state)
+        _say_unfinished(opened, state)
 
 
 @command
@@ -223,7 +211,7 @@ def grades(names: Names = (), /, *, form: Form = "plain", course: Folder = ".") 
     for state in states:
         handed = [(who, one) for one in state.submissions for who in one.students]
         late = {who: "?" if one.late_unknown else str(one.late_days) for who, one in handed}
-        todo, _ = run.due(state.job, state.submissions)
+        todo, _ = run.due(opened.folder, state.sheet, state.submissions)
         to_grade = {who for one, _ in todo for who in one.students}
         columns.append(grades.Column(state.sheet, state.scores, late, to_grade))
     table = grades.written(grades.table(form, roster.load(opened.folder), columns))
@@ -232,7 +220,7 @@ def grades(names: Names = (), /, *, form: Form = "plain", course: Folder = ".") 
     atomic_write(file, table)
     print(f"{file}: {validation.counted(len(columns), 'assignment')}")
     for state in states:
-        _say_unfinished(state)
+        _say_unfinished(opened, state)
         _say_changed(opened, state.sheet.assignment)
 
 
@@ -319,12 +307,12 @@ def _say_waiting(state: State) -> None:
         print(f"! {name}: late, but not known how late, so all points count for now: {', '.join(late)}")
 
 
-def _say_unfinished(state: State) -> None:
+def _say_unfinished(course: Course, state: State) -> None:
     """Say what keeps an assignment's grades from being final."""
     from ppobook.course import run
 
     name = state.sheet.assignment
-    todo, _ = run.due(state.job, state.submissions)
+    todo, _ = run.due(course.folder, state.sheet, state.submissions)
     if todo:
         said = validation.counted(len(todo), "submission")
         print(f"! {name}: {said} to grade: ppobook course grade {name}")

@@ -39,9 +39,6 @@ assignments:
 # `days` nothing counts.
 late: {{grace: 15 minutes, per_day: 10, days: 3}}
 
-# `ppobook course extend STUDENT ASSIGNMENT --until "2027-03-05 23:59" --reason ill` writes these.
-extensions: []
-
 # One submission counts for all of a group: {{week-03: [[ada, bob], [eve, mel]]}}
 groups: {{}}
 

@@ -162,6 +162,10 @@ class Grader(Side):
     def reader(self, sent: dict[int, Any], attach: Attach | None = None) -> _Reader:
         return _Reader(self, sent, attach)
 
+    def seed(self) -> int:
+        """Drawn from the generator that a check seeds: what is seeded again draws the same again."""
+        return int(torch.randint(2**62, (1,)))
+
     def function(self, number: int, name: str, given: tuple[Any, ...]) -> StudentFunction:
         if number not in self._functions:
             self._functions[number] = StudentFunction(self, number, name, given)

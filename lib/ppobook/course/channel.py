@@ -14,11 +14,9 @@ from __future__ import annotations
 import contextlib
 import itertools
 import json
-import random
 import struct
 from typing import IO, Any
 
-import numpy as np
 import torch
 
 from .limits import Ended
@@ -87,7 +85,6 @@ class Side:
     def __init__(self, reads: IO[bytes], writes: IO[bytes]) -> None:
         self._reads, self._writes = reads, writes
         self._calls = itertools.count(1)
-        self._random: tuple[Any, ...] | None = None  # the generators' state that both sides have
         self._graphs: dict[int, tuple[dict[int, torch.Tensor], dict[int, torch.Tensor]]] = {}
         self.objects: dict[int, Any] = {}
         self.lent: dict[int, Any] = {}
@@ -126,7 +123,7 @@ class Side:
         """Send a request, answer what is asked meanwhile, and give back the value or raise the exception."""
         call = next(self._calls)
         self.forgotten, gone = [], self.forgotten
-        context = call, torch.is_grad_enabled(), self._random_changed(), tuple(gone)
+        context = call, torch.is_grad_enabled(), self.seed(), tuple(gone)
         writer = self.writer({})
         parts = (verb, args, tuple((kwargs or {}).items()), context)
         self.send(_ASK, [writer.node(part) for part in parts])
@@ -137,11 +134,10 @@ class Side:
                 self.answer(data)
                 continue
             try:
-                payload, changes, chance = json.loads(data)
+                payload, changes = json.loads(data)
                 reader = self.reader(writer.sent, graphs.attach if graphs.inputs else None)
                 for number, content in changes:
                     reader.put(writer.sent[number], content)
-                self._set_random(reader.value(chance))
                 found = reader.value(payload)
                 if kind == _RAISED:
                     found = self.exception(found)
@@ -156,10 +152,10 @@ class Side:
         try:
             reader = self.reader({})
             verb, args, kwargs, context = (reader.value(node) for node in json.loads(data))
-            call, grad, chance, gone = context
+            call, grad, seed, gone = context
             for number in gone:
                 self._graphs.pop(number, None)
-            self._set_random(chance)
+            self.seeded(seed)
             named, objects = dict(kwargs), reader.objects
             before = self._contents(objects)
         except Exception as error:
@@ -190,7 +186,7 @@ class Side:
         node = writer.node(found)  # first, because an iterator that is read may change them too
         after = self._contents(objects)
         changes = [[n, writer.content(value)] for n, value in objects.items() if after[n] != before[n]]
-        return [node, changes, writer.node(self._random_changed())], writer.graphs
+        return [node, changes], writer.graphs
 
     def _contents(self, objects: dict[int, Any]) -> dict[int, Any]:
         """The content of objects, to see which of them change."""
@@ -247,31 +243,12 @@ class Side:
         """The exception that was described."""
         raise NotImplementedError
 
-    # --- the global random generators, which a check seeds
+    def seed(self) -> int | None:
+        """A number for the other side's global generators while it answers; None where it draws its own."""
+        return None
 
-    def _random_changed(self) -> Any:
-        """The generators' state, or None if the other side has it already."""
-        state = _random_state()
-        known, self._random = self._random, state
-        return None if state == known else state
-
-    def _set_random(self, state: Any) -> None:
-        if state is None:
-            return
-        tensor, (kind, keys, place, *rest), (version, numbers, gauss) = state
-        words = np.frombuffer(keys, dtype=np.uint32)
-        if kind != "MT19937" or len(words) != 624 or type(place) is not int or not 0 <= place <= 624:
-            raise Malformed("a random state must be one of NumPy's")  # which would read past its end
-        torch.set_rng_state(torch.frombuffer(bytearray(tensor), dtype=torch.uint8))
-        np.random.set_state((kind, words, place, *rest))  # noqa: NPY002
-        random.setstate((version, tuple(numbers), gauss))
-        self._random = _random_state()
-
-
-def _random_state() -> tuple[Any, ...]:
-    kind, keys, *rest = np.random.get_state(legacy=True)  # noqa: NPY002
-    assert isinstance(keys, np.ndarray)
-    return torch.get_rng_state().numpy().tobytes(), (kind, keys.tobytes(), *rest), random.getstate()
+    def seeded(self, seed: Any) -> None:
+        """Seed this side's global generators, which the grader never does."""
 
 
 def raised_as(name: str, base: type[BaseException], message: str, **own: Any) -> BaseException:

@@ -2,45 +2,11 @@
 
 from __future__ import annotations
 
-import builtins
-import symtable
 from collections.abc import Sequence
-from typing import NamedTuple
 
 from ppobook.course.sets import ExerciseSet
+from ppobook.course.sources import names
 from ppobook.teaching.tags import Cell, Exercise, part
-
-_ALWAYS = frozenset(dir(builtins)) | {"display", "get_ipython", "In", "Out", "__file__"}
-
-
-class Names(NamedTuple):
-    """The names that a cell defines at its top level, and those that it takes from elsewhere."""
-
-    defined: frozenset[str]
-    used: frozenset[str]
-
-
-def names(cell: Cell) -> Names:
-    """Return the names that a cell defines and uses; none for text and for code that is not plain Python."""
-    if cell["cell_type"] != "code":
-        return Names(frozenset(), frozenset())
-    try:
-        top = symtable.symtable(cell["source"], "cell", "exec")
-    except (SyntaxError, ValueError):  # a magic
-        return Names(frozenset(), frozenset())
-    defined = {
-        symbol.get_name()
-        for symbol in top.get_symbols()
-        if symbol.is_assigned() or symbol.is_imported() or symbol.is_namespace()
-    }
-    used, waiting = set(), [top]
-    while waiting:
-        table = waiting.pop()
-        waiting += table.get_children()
-        for symbol in table.get_symbols():
-            if symbol.is_referenced() and (table is top or symbol.is_global()):
-                used.add(symbol.get_name())
-    return Names(frozenset(defined), frozenset(used - defined - _ALWAYS))
 
 
 def choose(exercise_set: ExerciseSet, chosen: Sequence[Exercise]) -> list[int]:
@@ -57,13 +23,14 @@ def choose(exercise_set: ExerciseSet, chosen: Sequence[Exercise]) -> list[int]:
     kept = {i for i in range(len(cells)) if i < first or (i in owner and owner[i].label in labels)}
     sections = _sections(cells, owner, first)
     kept |= {i for run in sections for i in run if _introduces(run, owner, labels, cells)}
-    found = [names(cell) for cell in cells]
+    code = (i for i, cell in enumerate(cells) if cell["cell_type"] == "code")
+    found = {i: known for i in code if (known := names(cells[i]["source"]))}
     # Each with the exercise for whose sake it is looked at.
     waiting = [(i, owner[i].label if i in owner else "the introduction") for i in sorted(kept)]
     while waiting:
         i, sake = waiting.pop()
-        for name in sorted(found[i].used):
-            made = next((j for j in range(i - 1, -1, -1) if name in found[j].defined), None)
+        for name in sorted(found[i].used - found[i].defined) if i in found else ():
+            made = next((j for j in range(i - 1, -1, -1) if j in found and name in found[j].defined), None)
             if made is None or made in kept:
                 continue
             other = owner.get(made)

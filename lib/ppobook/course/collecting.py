@@ -20,12 +20,12 @@ from typing import Any
 
 from ppobook import validation
 from ppobook.course import handed_in, lateness, packs, roster, trail
-from ppobook.course.handed_in import Asked, HandedIn
+from ppobook.course.handed_in import HandedIn
+from ppobook.course.pack import Pack
 from ppobook.course.records import Submission
 from ppobook.course.roster import SUBMITTED
 from ppobook.course.settings import Assignment, Course
 from ppobook.run.files import atomic_write, write_synced
-from ppobook.teaching.tags import part
 
 RECEIPT = "receipt.json"
 UNKNOWN = "_unknown"
@@ -103,10 +103,9 @@ def collect(
     for left in base.glob("*/.part-*"):  # by a collection that was interrupted
         shutil.rmtree(left, ignore_errors=True)
     found, notes = handed_in.read(source, course, name, students, student)
-    if not found:
-        raise ValueError(f"source must hold submissions, got {str(source)!r} with no file in it")
     result = Collected()
-    store = _Store(course, assignment, _asked(course, name), times or {}, _released(course, name), result)
+    handed_out = {one.name: pack for one in course.assignments if (pack := packs.released(course, one.name))}
+    store = _Store(course, assignment, handed_out, times or {}, _released(course, name), result)
     for one in found:
         made = handed_in.opened(one, course)
         if student is not None and source.resolve().is_relative_to((course.folder / SUBMITTED).resolve()):
@@ -121,22 +120,9 @@ def collect(
     return result
 
 
-def _asked(course: Course, name: str) -> Asked:
-    """Return the cell ids that tell this assignment's notebooks from those of the other released ones."""
-    ids: dict[str, frozenset[str]] = {}
-    blank: frozenset[str] = frozenset()
-    for other in course.assignments:
-        handout = packs.released(course, other.name)
-        cells = handout.notebook["cells"] if handout else []
-        ids[other.name] = frozenset(one["id"] for one in cells if (p := part(one)) and p.role != "test")
-        if other.name == name:
-            blank = frozenset(one["source"].strip() for one in cells)
-    return Asked(name, ids, blank)
-
-
 def _released(course: Course, name: str) -> datetime | None:
     """When an assignment was released first."""
-    entries = (one for one in trail.read(course.folder) if one.get("what") == "release")
+    entries = (one for one in trail.read(course.folder) if one["what"] == "release")
     times = [datetime.fromisoformat(one["time"]) for one in entries if one.get("assignment") == name]
     return min(times, default=None)
 
@@ -147,7 +133,7 @@ class _Store:
 
     course: Course
     assignment: Assignment
-    asked: Asked
+    handed_out: Mapping[str, Pack]
     times: Mapping[str, datetime]
     released: datetime | None
     result: Collected
@@ -164,7 +150,7 @@ class _Store:
             made.notes.append(f"its time is {came}, before the assignment was released, {out}")
         elif made.time is not None and made.time > datetime.now(UTC) + timedelta(minutes=5):
             made.notes.append("its time is to come; --times gives another one")
-        chosen = handed_in.pick(made, self.asked)
+        chosen = handed_in.pick(made, name, self.handed_out)
         parent = self.course.folder / SUBMITTED / name / (student or f"{UNKNOWN}/{_safe(made.label)}")
         content = [data for i, (_, data, _) in enumerate(made.notebooks) if chosen in (None, i)]
         content += [made.original[1]] if chosen is None and made.original else []
@@ -184,15 +170,11 @@ class _Store:
             self.update(before, made, given is not None)
             return
         receipt = {
-            "assignment": name,
             "student": student,
             "label": made.label,
-            "source": made.kind,
-            "name": "/".join(made.files[0].parts) if made.files else made.label,
             "time": self.local(made.time),
             "late": made.late,
             "notebook": f"{name}.ipynb" if chosen is not None else None,
-            "original": made.original[0] if made.original else None,
             "sha256": digest,
             "notes": made.notes,
             "collected": self.local(datetime.now(UTC)),
@@ -285,7 +267,7 @@ def kept(course: Course, name: str, student: str) -> list[Kept]:
 def counting(course: Course, name: str) -> list[Submission]:
     """The submissions that count for an assignment: of each student or group, the latest in time.
 
-    Late days are those of course.yml as it is now, so an extension that is given later counts.
+    Late days are computed anew each time, so an extension that is given later counts.
     """
     assignment = course.assignment(name)
     students = [one.student_id for one in roster.load(course.folder)]

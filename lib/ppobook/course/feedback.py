@@ -25,7 +25,7 @@ from ppobook.course.records import Record, Sheet, Submission
 from ppobook.course.safe_text import inline, plain, rendered, statement
 
 FILE = Path(__file__).with_suffix(".toml")
-_READ = re.compile(r"chapter (\d+), (.+), “(.+)” \((sec-[\w-]+)\)\.?")
+_READ = re.compile(r"chapter (\d+), (.+), “(.+)” \(sec-[\w-]+\)\.?")
 # The verdicts in the check's own words; others may quote what the student's process says.
 _ADVISED = ("right", "so far", "mistake", "property")
 # What a student's own exception says might carry a probe out, so not much of it is shown.
@@ -54,17 +54,11 @@ def number(value: float, decimal: str = ".") -> str:
 
 @dataclass(frozen=True)
 class Setting:
-    """The data that all pages of a course share.
-
-    ``words`` are the sentences of a page, ``site`` is the address of the book's site or empty, and ``pages``
-    has for each chapter the path of its page there.
-    """
+    """The data that all pages of a course share; ``words`` are the sentences of a page."""
 
     title: str
     words: Mapping[str, str]
     timezone: ZoneInfo = field(default_factory=lambda: ZoneInfo("UTC"))
-    site: str = ""
-    pages: Mapping[int, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -156,12 +150,8 @@ class Page:
         found = _READ.fullmatch(text)
         if not found:
             return text
-        chapter, title, heading, label = found.groups()
-        shown = self.say("section", number=chapter, title=title, heading=heading)
-        path = self.setting.pages.get(int(chapter))
-        if not (self.setting.site and path):
-            return shown
-        return Markup('<a href="{}/{}#{}">{}</a>').format(self.setting.site.rstrip("/"), path, label, shown)
+        chapter, title, heading = found.groups()
+        return self.say("section", number=chapter, title=title, heading=heading)
 
 
 def _shown(value: Any) -> Markup:

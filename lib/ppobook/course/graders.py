@@ -17,22 +17,8 @@ from ppobook.course.settings import load
 
 
 @contextmanager
-def open_grader(
-    folder: Path, name: str, *, only: str | None = None, sandboxed: bool = True
-) -> Iterator[Grade]:
-    """Open the grader of an assignment's submissions here; the students' code runs in other processes.
-
-    Parameters
-    ----------
-    folder : Path
-        The course's.
-    name : str
-        The assignment.
-    only : str, optional
-        The one part that is judged.
-    sandboxed : bool
-        False runs students' code without a sandbox.
-    """
+def open_grader(folder: Path, name: str, *, only: str | None = None) -> Iterator[Grade]:
+    """Open the grader of an assignment's submissions here; `only` is the one part that is judged."""
     from ppobook.course.grading import grade_submission, part_seeds, ungraded
 
     course = load(folder)
@@ -53,13 +39,12 @@ def open_grader(
             if reason:
                 return asdict(ungraded(pack, "ended", f"It could not be graded: {reason}.", content))
             seed = part_seeds(course.secret, by, content)
-            found = asdict(grade_submission(pack, content, seed=seed, sandboxed=sandboxed, **options))
+            found = asdict(grade_submission(pack, content, seed=seed, **options))
             for part, one in found["parts"].items():
                 if part in forms and one["kind"] != "right":
                     one["message"] = forms[part].message(one["message"])
-            for answer in found["manual"].values():
-                answer["text"] = pictures.renewed(answer["text"])
-            found["unclear"] = [pictures.renewed(text) for text in found.get("unclear", ())]
+            found["manual"] = {name: pictures.renewed(text) for name, text in found["manual"].items()}
+            found["unclear"] = [pictures.renewed(text) for text in found["unclear"]]
             found["looks"] = looks.looks(pack, content, model, handed_out)
             return found
 

@@ -15,7 +15,7 @@ import contextlib
 import hashlib
 import hmac
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -35,8 +35,7 @@ RESTARTS = 6  # how often a notebook is run again because its process ended
 _MESSAGE = 10_000  # characters of what is said of a part
 _GRACE = 3.0  # seconds that a cell has to end after its clock has rung
 
-_CELLS = "The notebook's cells took more than half of the submission's time; the rest was not run."
-_WHOLE = "The submission as a whole took longer than it may; the rest was not run."
+_CELLS = "the notebook's cells took more than half of the submission's time, so this one was not run"
 
 
 @dataclass(frozen=True)
@@ -48,11 +47,9 @@ class PartResult:
     """
 
     points: float
-    max: float
     kind: str
     mistake: str
     message: str
-    seconds: float
 
 
 @dataclass(frozen=True)
@@ -68,20 +65,12 @@ class CellError:
 class Result:
     """The result of grading one submission."""
 
-    assignment: str
     parts: dict[str, PartResult] = field(default_factory=dict)
-    manual: dict[str, dict[str, Any]] = field(default_factory=dict)
-    notes: list[str] = field(default_factory=list)
+    manual: dict[str, str] = field(default_factory=dict)
     missing: list[str] = field(default_factory=list)
     unclear: list[str] = field(default_factory=list)
     errors: list[CellError] = field(default_factory=list)
     cpu: float = 0.0
-    peak_mb: float = 0.0
-
-    @property
-    def points(self) -> float:
-        """Sum the points of the parts that were tested."""
-        return sum(part.points for part in self.parts.values())
 
 
 def part_seeds(secret: str, student: str, submission: bytes) -> Callable[[str], int]:
@@ -105,9 +94,7 @@ def grade_submission(
     *,
     seed: Callable[[str], int] = lambda part: 0,
     limits: Limits | None = None,
-    partial: Mapping[str, float] | None = None,
     only: str | None = None,
-    sandboxed: bool = True,
 ) -> Result:
     """Grade one submission.
 
@@ -118,12 +105,8 @@ def grade_submission(
     seed : function
         Gives, by a part's name, the number that its random problems are drawn from: see `part_seeds`.
     limits : Limits, optional
-    partial : mapping, optional
-        The share of the points that a verdict of some kind earns, such as ``{"so far": 0.5}``.
     only : str, optional
         The one part that is judged.
-    sandboxed : bool
-        False runs the student's code without a sandbox.
     """
     try:
         rebuilt = rebuild(pack.notebook, submission)
@@ -131,7 +114,7 @@ def grade_submission(
         return ungraded(pack, "unreadable", str(error))
     result = _result(pack, rebuilt)
     tested = [part for part in pack.tested if only in (None, part.name)]
-    _Run(tested, rebuilt, seed, limits or Limits(), partial or {}, sandboxed, result).all()
+    _Run(tested, rebuilt, seed, limits or Limits(), result).all()
     result.parts = {part.name: result.parts[part.name] for part in tested}
     return result
 
@@ -145,16 +128,14 @@ def ungraded(pack: Pack, kind: str, reason: str, submission: bytes | None = None
     if submission is not None:
         with contextlib.suppress(Exception):  # the reason is known already
             result = _result(pack, rebuild(pack.notebook, submission))
-    result.notes.append(whole(reason))
     message = f"✗ Not graded: {whole(reason)}"
-    result.parts = {p.name: PartResult(0.0, p.points, kind, "", message, 0.0) for p in pack.tested}
+    result.parts = {p.name: PartResult(0.0, kind, "", message) for p in pack.tested}
     return result
 
 
 def _result(pack: Pack, rebuilt: Rebuilt) -> Result:
-    manual = {p.name: {"text": rebuilt.texts.get(p.name, ""), "max": p.points} for p in pack.manual}
-    notes, missing, unclear = list(rebuilt.notes), list(rebuilt.missing), list(rebuilt.unclear)
-    return Result(pack.assignment, manual=manual, notes=notes, missing=missing, unclear=unclear)
+    manual = {p.name: rebuilt.texts.get(p.name, "") for p in pack.manual}
+    return Result(manual=manual, missing=rebuilt.missing, unclear=rebuilt.unclear)
 
 
 class _Run:
@@ -166,13 +147,11 @@ class _Run:
         rebuilt: Rebuilt,
         seed: Callable[[str], int],
         limits: Limits,
-        partial: Mapping[str, float],
-        sandboxed: bool,
         result: Result,
     ) -> None:
         self.tested = {part.name: part for part in tested}
         self.cells, self.seed = needed(rebuilt.cells, [part.expression for part in tested]), seed
-        self.limits, self.partial, self.sandboxed, self.result = limits, partial, sandboxed, result
+        self.limits, self.result = limits, result
         self.left_out: set[int] = set()
         self.failed: set[int] = set()
         self.slow: set[int] = set()  # cells that ran out of time: what they started may still run
@@ -182,21 +161,19 @@ class _Run:
     def all(self) -> None:
         why = "its process ended again and again"
         for _ in range(RESTARTS + 1):
-            # The student's process is sent the generators' states, which must be nobody else's.
-            with checks.fixed_seeds(0), Sandbox(self.limits, protected=self.sandboxed) as sandbox:
+            # The student's process is sent seeds that are drawn, which must be nobody else's.
+            with checks.fixed_seeds(0), Sandbox(self.limits) as sandbox:
                 done = self._once(Grader(sandbox))
             self.result.cpu += sandbox.cpu
-            self.result.peak_mb = max(self.result.peak_mb, sandbox.peak_mb)
             if done:
                 break
             if time.monotonic() >= self.until:
-                self._note(_WHOLE)
                 why = "the submission as a whole took longer than it may"
                 break
         for part in self.tested.values():
             if part.name not in self.result.parts:
                 said = f"✗ Not right: {why}, so this part was not reached."
-                self._put(part, Verdict("ended", why, said), 0.0)
+                self._put(part, Verdict("ended", why, said))
 
     def _once(self, grader: Grader) -> bool:
         """Run the cells, and grade what isn't graded; whether the process lived to the end."""
@@ -213,7 +190,7 @@ class _Run:
     def _cell(self, grader: Grader, index: int, cell: RunCell) -> bool:
         now = time.monotonic()
         if now >= self.cells_until:  # there is still time to judge what has been defined
-            self._note(_CELLS)
+            self._error(index, cell, "TooSlow", _CELLS)
             return now < self.until
         seconds = min(self.limits.cell_seconds, self.cells_until - now)
         grader.sandbox.deadline = now + seconds + _GRACE
@@ -226,7 +203,7 @@ class _Run:
             return False
         if error is not None and error["type"] == "_TooSlow":
             self.slow.add(index)
-        if error is not None and cell.kind != "pack":
+        if error is not None:
             self._error(index, cell, error["type"][:NAME], error["message"][:MESSAGE])
         return True
 
@@ -236,12 +213,8 @@ class _Run:
         self.left_out |= suspects
         return bool(suspects)
 
-    def _note(self, said: str) -> None:
-        if said not in self.result.notes:
-            self.result.notes.append(said)
-
     def _error(self, index: int, cell: RunCell, kind: str, message: str) -> None:
-        if index not in self.failed:
+        if index not in self.failed and cell.kind != "pack":
             self.failed.add(index)
             self.result.errors.append(CellError(cell.place, whole(kind.removeprefix("_")), whole(message)))
 
@@ -257,14 +230,13 @@ class _Run:
                 answer = grader.name(part.expression)
             except Exception as error:
                 if last:
-                    self._put(part, _missing(part, error), time.monotonic() - began)
+                    self._put(part, _missing(part, error))
                 return True
-            self._put(part, self._verdict(part, answer), time.monotonic() - began)
+            self._put(part, self._verdict(part, answer))
         except Ended as ended:
             if not self._leftovers(ended):
                 kind = "slow" if ended.reason == "time" else "ended"
-                said = Verdict(kind, ended.words, f"✗ Not right: {ended.words}.")
-                self._put(part, said, time.monotonic() - began)
+                self._put(part, Verdict(kind, ended.words, f"✗ Not right: {ended.words}."))
         return grader.ended is None
 
     def _verdict(self, part: PackPart, answer: Any) -> Verdict:
@@ -274,16 +246,12 @@ class _Run:
             words = f"the check cannot read what came back ({type(error).__name__}: {error})"
             return Verdict("returned", words, f"✗ Not right: {words}.")
 
-    def _put(self, part: PackPart, verdict: Verdict, seconds: float) -> None:
-        known = part.partial if verdict.kind == "mistake" else {}
-        share = 1.0 if verdict.right else float(known.get(verdict.name, self.partial.get(verdict.kind, 0.0)))
+    def _put(self, part: PackPart, verdict: Verdict) -> None:
         self.result.parts[part.name] = PartResult(
-            part.points * share,
-            part.points,
+            part.points * verdict.right,
             verdict.kind,
             whole(verdict.name[:_MESSAGE]),
             whole(verdict.message[:_MESSAGE]),
-            round(seconds, 3),
         )
 
 

@@ -11,31 +11,31 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from pathlib import Path, PurePosixPath
 
 from ppobook.course import archives, rebuild
 from ppobook.course.archives import LARGEST, File, RefusedError, moment
+from ppobook.course.pack import Pack
 from ppobook.course.rebuild import whole
 from ppobook.course.roster import Student
 from ppobook.course.settings import Course
+from ppobook.teaching.tags import part
 
 _MOODLE = re.compile(r"(?P<name>.+?)_(?P<number>\d+)_assignsubmission_(?:file|onlinetext)_?(?P<rest>.*)")
 _CANVAS = re.compile(
     r"(?:(?P<name>[^_]+)_(?P<late>LATE_)?(?P<number>\d+)|anon_(?P<late_too>LATE_)?(?P<hidden>[A-Za-z0-9]+))"
     r"_(?P<file>\d+)_(?P<rest>.+)"
 )
-# Canvas numbers a file that is handed in again under its name: week-03-1.ipynb.
-_AGAIN = re.compile(r"(.+)-(\d{1,3})")
 _MOST = 100  # notebooks of a submission
 _TOTAL = 4 * LARGEST
 
 
 @dataclass
 class HandedIn:
-    """One submission of a source, where it is called ``label``; ``kind`` is moodle, canvas, git or file.
+    """One submission of a source, where it is called ``label``.
 
     ``student`` is None where nobody of the roster could be found, or several; ``time`` where the source does
     not know it. ``late`` is what the platform says. ``notebooks`` have a name, their content and a time;
@@ -43,7 +43,6 @@ class HandedIn:
     """
 
     label: str
-    kind: str
     student: str | None
     files: list[File]
     time: datetime | None = None
@@ -124,7 +123,7 @@ def read(
     time = moment(path.stat().st_mtime)
     alone = File((whole(path.name),), time, lambda: archives.of_file(path))
     if student is not None:
-        return [HandedIn(student, "file", student, [alone])], []
+        return [HandedIn(student, student, [alone])], []
     clones: list[Path] = []
     files, notes = [alone], list[str]()
     if path.is_dir():
@@ -152,44 +151,46 @@ def _inside(files: list[File], students: Sequence[Student], assignment: str) -> 
 
 
 def _grouped(
-    files: Iterable[File], time: datetime, students: Sequence[Student], assignment: str
+    files: list[File], time: datetime, students: Sequence[Student], assignment: str
 ) -> list[HandedIn]:
     """The files by submission; one whose files have no time has that of the source."""
-    found: dict[tuple[str, str], HandedIn] = {}
+    found: dict[str, HandedIn] = {}
     # A student may have chosen such a name, but not those of a whole class.
     bulk = all(len(one.parts) == 1 and _CANVAS.fullmatch(one.name) for one in files)
+    if bulk:  # in the order in which they came
+        files = sorted(files, key=lambda one: int(re.findall(r"_(\d+)_", one.name)[-1]))
     for file in files:
-        top, alone, late = file.parts[0], len(file.parts) == 1, False
+        top, alone, late, canvas = file.parts[0], len(file.parts) == 1, False, None
         if moodle := _MOODLE.fullmatch(top):
-            kind, label = "moodle", f"{moodle['name']}_{moodle['number']}"
+            label = f"{moodle['name']}_{moodle['number']}"
             student = _of_moodle(moodle["name"], moodle["number"], students)
             if alone:
                 file = replace(file, parts=(moodle["rest"] or top,))
         elif alone and (canvas := _CANVAS.fullmatch(top)):
             person, number = canvas["name"] or "", canvas["number"] or canvas["hidden"]
-            kind, label = "canvas", f"{person or 'anon'}_{number}"
+            label = f"{person or 'anon'}_{number}"
             student = _of_canvas(person, number, students)
             late = bool(canvas["late"] or canvas["late_too"])
             # Its own time is that of the download.
             file = replace(file, parts=(canvas["rest"],), time=None if bulk or late else file.time)
         else:
-            kind, label = "file", PurePosixPath(top).stem if alone else top
+            label = PurePosixPath(top).stem if alone else top
             student = _of_file(label, students, assignment)
-        made = found.setdefault((kind, label), HandedIn(label, kind, student, [], time))
+        made = found.setdefault(label, HandedIn(label, student, [], time))
         made.late |= late
         made.files.append(file)
-        if made.late or (kind == "canvas" and bulk):
+        if made.late or (canvas and bulk):
             made.time = None
         if made.late:
             made.notes = ["Canvas says that it is late, but not when it came; --times gives that"]
-        elif kind == "canvas" and not bulk:
+        elif canvas:
             made.notes = ["its name is as in Canvas's zip, which this is not, so the file's time counts"]
     return list(found.values())
 
 
 def _of_clone(folder: Path, assignment: str, students: Sequence[Student]) -> HandedIn:
     name = whole(folder.resolve().name)
-    made = HandedIn(name, "git", _of_file(name, students, assignment), [], moment(folder.stat().st_mtime))
+    made = HandedIn(name, _of_file(name, students, assignment), [], moment(folder.stat().st_mtime))
     try:
         (files, made.notes), made.time = archives.of_clone(folder)
     except RefusedError as error:
@@ -241,58 +242,37 @@ def _add(made: HandedIn, file: File) -> None:
 # --- which notebook -----------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class Asked:
-    """The features that tell an assignment's notebook, NAME.ipynb, from others.
-
-    ``ids`` has for each released assignment the ids of the cells that students fill in, ``blank`` the sources
-    of all cells of this one as they were handed out.
-    """
-
-    name: str
-    ids: Mapping[str, frozenset[str]]
-    blank: frozenset[str] = frozenset()
-
-    def held(self, content: bytes, name: str) -> int:
-        """Count how many of the cells that students fill in are in a notebook."""
-        return sum(f'"{one}"'.encode() in content for one in self.ids.get(name, ()))
-
-    def other(self, content: bytes) -> str | None:
-        """The assignment whose notebook it is; None where it may be this one's, or nobody's."""
-        if self.held(content, self.name) or not self.ids.get(self.name):
-            return None
-        counts = {name: self.held(content, name) for name in self.ids}
-        best = max(counts, key=lambda name: counts[name])
-        return best if counts[best] else None
-
-
-def pick(made: HandedIn, asked: Asked) -> int | None:
+def pick(made: HandedIn, name: str, handed_out: Mapping[str, Pack]) -> int | None:
     """Choose the notebook of a submission; None where there is none, or none of this assignment's.
 
-    Of several it is one with the pack's cells or name; of several such, one that was written in; of these the
-    one that was saved last. A note says so.
+    Of several it is one with cells of the pack; of several such, one that was written in; of these the one
+    that was saved last. A note says so. `handed_out` has the packs by assignment.
     """
-    judged: dict[int, tuple[bool, bool, int, float, int]] = {}
-    for i, (name, content, time) in enumerate(made.notebooks):
+    blank = (
+        {cell["source"].strip() for cell in handed_out[name].notebook["cells"]} if name in handed_out else ()
+    )
+    judged: dict[int, tuple[bool, bool, float, int]] = {}
+    for i, (file, content, time) in enumerate(made.notebooks):
         try:
             found = {source.strip() for source in rebuild.sources(content)}
         except rebuild.Unreadable as error:
-            made.notes.append(f"{name} can't be read: {error}")
+            made.notes.append(f"{file} can't be read: {error}")
             continue
-        if other := asked.other(content):
-            made.notes.append(f"{name} is the notebook of {other}")
+        held = {one: _held(content, pack) for one, pack in handed_out.items()}
+        best = max(held, key=lambda other: held[other], default=name)
+        if held.get(best) and not held.get(name):
+            made.notes.append(f"{file} is the notebook of {best}")
             continue
-        stem, again = PurePosixPath(name).stem, 0
-        if made.kind == "canvas" and stem != asked.name and (numbered := _AGAIN.fullmatch(stem)):
-            stem, again = numbered[1], int(numbered[2])
-        named = stem.lower() == asked.name
-        mine = named or asked.held(content, asked.name) > 0
-        judged[i] = mine, not found <= asked.blank, again, time.timestamp() if time else 0.0, named
-        if not named and len(made.notebooks) == 1:
-            made.notes.append(f"the notebook is called {name} and not {asked.name}.ipynb")
+        judged[i] = held.get(name, 0) > 0, not found <= set(blank), time.timestamp() if time else 0.0, i
     if not judged:
         return None
-    best = max(judged, key=lambda i: (*judged[i], -i))
+    taken = max(judged, key=lambda i: judged[i])
     if len(made.notebooks) > 1:
-        made.notes.append(f"there are {len(made.notebooks)} notebooks; {made.notebooks[best][0]} was taken")
-    return best
+        made.notes.append(f"there are {len(made.notebooks)} notebooks; {made.notebooks[taken][0]} was taken")
+    return taken
+
+
+def _held(content: bytes, pack: Pack) -> int:
+    """Count the cells of a pack that students fill in and that are in a notebook."""
+    parts = ((cell["id"], part(cell)) for cell in pack.notebook["cells"])
+    return sum(f'"{one}"'.encode() in content for one, p in parts if p is not None and p.role != "test")

@@ -5,15 +5,12 @@ The minute that a due time names belongs to it: due 23:59, handed in at 23:59:40
 
 from __future__ import annotations
 
-import json
 import math
-import re
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from ppobook.course import roster, trail
-from ppobook.course.settings import FILE, Assignment, Course, Extension, Late, read
-from ppobook.run.files import atomic_write
+from ppobook.course.settings import Assignment, Course, Late
 
 MINUTE = timedelta(minutes=1)
 DAY = timedelta(days=1)
@@ -29,11 +26,8 @@ class Lateness:
 
 def deadline(course: Course, assignment: Assignment, student: str) -> datetime:
     """Return when a student's submission is due: with an extension of their own, or of one in their group."""
-    members = course.group(assignment.name, student)
-    longer = [
-        one.until for one in course.extensions if one.assignment == assignment.name and one.student in members
-    ]
-    return max([assignment.due, *longer])
+    given, members = extensions(course, assignment), course.group(assignment.name, student)
+    return max([assignment.due, *(given[member] for member in members if member in given)])
 
 
 def lateness(time: datetime, due: datetime, late: Late) -> Lateness:
@@ -50,39 +44,24 @@ def lateness(time: datetime, due: datetime, late: Late) -> Lateness:
 
 def over(course: Course, assignment: Assignment, now: datetime) -> bool:
     """Return whether no later hand-in can count, with late days and extensions considered."""
-    longer = [one.until for one in course.extensions if one.assignment == assignment.name]
-    return lateness(now, max([assignment.due, *longer]), course.late).days > course.late.days
+    last = max([assignment.due, *extensions(course, assignment).values()])
+    return lateness(now, last, course.late).days > course.late.days
 
 
-def extend(course: Course, student: str, assignment: str, until: datetime, reason: str) -> str:
-    """Give a student more time: a line in course.yml, which is returned, and one in the trail.
-
-    A list of extensions that is written in another way has to be edited by hand.
-    """
+def extend(course: Course, student: str, assignment: str, until: datetime, reason: str) -> None:
+    """Give a student more time: a line in the trail, of which the last one counts."""
     roster.find(roster.load(course.folder), student)
-    due = deadline(course, course.assignment(assignment), student)
+    due = course.assignment(assignment).due
     if until <= due:
         raise ValueError(f"until must be after {due:%Y-%m-%d %H:%M}, got {until:%Y-%m-%d %H:%M}")
-    reason = trail.reason(reason)
-    begin = f"{{student: {json.dumps(student)}, assignment: {assignment}, "
-    line = f"{begin}until: {until:%Y-%m-%d %H:%M}, reason: {json.dumps(reason, ensure_ascii=False)}}}"
-    path = course.folder / FILE
-    # The same list with this line first, and without an earlier line of the command for the same two.
-    text = path.read_text(encoding="utf-8-sig")
-    lines = [one for one in text.rstrip("\n").split("\n") if not one.lstrip().startswith(f"- {begin}")]
-    at = next((i for i, one in enumerate(lines) if one.startswith("extensions:")), len(lines))
-    lines += ["extensions:"] * (at == len(lines))
-    listed = re.match(r"( *)-", lines[at + 1]) if at + 1 < len(lines) else None
-    lines[at] = re.sub(r": *\[\]", ":", lines[at])
-    lines.insert(at + 1, f"{listed[1] if listed else '  '}- {line}")
-    changed = "\n".join([*lines, ""])
-    try:
-        written = Extension(student, assignment, until, reason) in read(changed, course.folder).extensions
-    except ValueError:
-        written = False
-    if not written:
-        raise ValueError(f"{FILE}: write it by hand, below `extensions:`, as  - {line}")
-    atomic_write(path, changed)
-    facts = {"student": student, "assignment": assignment, "until": until.isoformat(), "reason": reason}
-    trail.note(course.folder, "extension", **facts, before=due.isoformat())
-    return line
+    facts = {"student": student, "assignment": assignment, "until": until.isoformat()}
+    trail.note(course.folder, "extension", **facts, reason=trail.reason(reason))
+
+
+def extensions(course: Course, assignment: Assignment) -> dict[str, datetime]:
+    """Until when students have more time for an assignment."""
+    return {
+        one["student"]: datetime.fromisoformat(one["until"]).astimezone(course.timezone)
+        for one in trail.read(course.folder)
+        if one["what"] == "extension" and one["assignment"] == assignment.name
+    }

@@ -10,29 +10,18 @@ from __future__ import annotations
 
 import ast
 import re
-import symtable
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
 from .rebuild import RunCell
+from .sources import names
 
 __all__ = ["needed"]
 
 # With these, code can use names that don't stand in it.
 _REACHING = {
-    *(
-        "globals",
-        "locals",
-        "vars",
-        "dir",
-        "eval",
-        "exec",
-        "get_ipython",
-        "__import__",
-        "importlib",
-        "inspect",
-    ),
-    *("gc", "sys", "__main__", "__builtins__", "builtins", "__dict__", "__globals__"),
+    *("globals", "locals", "vars", "dir", "eval", "exec", "get_ipython", "__import__", "importlib"),
+    *("inspect", "gc", "sys", "__main__", "__builtins__", "builtins", "__dict__", "__globals__"),
 }
 # A call of a module that begins like this changes how others behave.
 _SETTING = ("set_", "seed", "manual_seed", "register", "use", "simplefilter", "filterwarnings", "update")
@@ -95,24 +84,6 @@ def needed(cells: list[RunCell], asked: Iterable[str] = ()) -> list[RunCell]:
     ]
 
 
-def _used(source: str) -> set[str]:
-    """The names that code takes from around it; every word of it, where it's no Python."""
-    try:
-        return set(_taken(symtable.symtable(source, "a cell", "exec")))
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return set(_WORD.findall(source))
-
-
-def _taken(table: symtable.SymbolTable) -> Iterator[str]:
-    """Return the names that are read in a scope, or in the scopes within, without being its own."""
-    own = table.get_type() == "function"
-    for symbol in table.get_symbols():
-        if symbol.is_referenced() and not (own and not symbol.is_global()):
-            yield symbol.get_name()
-    for inner in table.get_children():
-        yield from _taken(inner)
-
-
 def _only(source: str, lines: set[int]) -> str:
     found = (line if number in lines else "" for number, line in enumerate(source.split("\n"), start=1))
     return "\n".join(found).rstrip()
@@ -126,6 +97,12 @@ def _is_check(statement: ast.stmt) -> bool:
 
 def _names(statement: ast.stmt) -> set[str]:
     return _used(ast.unparse(statement))
+
+
+def _used(source: str) -> set[str]:
+    """The names that code takes from around it; every word of it, where it's no Python."""
+    found = names(source)
+    return set(_WORD.findall(source)) if found is None else found.used
 
 
 def _made(statement: ast.stmt, imported: set[str]) -> Iterator[str]:

@@ -7,10 +7,8 @@ student's notebook: a pack's test cell says that the exercise is checked when it
 from __future__ import annotations
 
 import ast
-import inspect
 import itertools
-import textwrap
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
@@ -89,8 +87,7 @@ def refuse(found: ExerciseSet) -> None:
     Raises
     ------
     ValueError
-        The file of checks can't be loaded, a test names a check that there is not, a check sends its reader
-        to a section that there is not or has no message for a mistake.
+        The file of checks can't be loaded, or a test names a check that there is not.
     """
     if not found.own:
         return
@@ -104,35 +101,6 @@ def refuse(found: ExerciseSet) -> None:
                     f"exercises/{found.path.name}: there must be a check named {p.name!r} in {name_of}, "
                     f"which has {', '.join(own) or 'none'}{did_you_mean(p.name, list(there))}"
                 )
-        for name, entry in own.items():
-            sections = entry.chapter.sections
-            if entry.section not in sections:
-                raise ValueError(
-                    f"{name_of}: the section of {name!r} must be one of its Chapter, "
-                    f"{', '.join(sections) or 'which has none'}, got {entry.section!r}"
-                )
-            for mistake in _mistakes(inspect.getsource(entry.function)):
-                if mistake not in entry.messages:
-                    raise ValueError(
-                        f"{name_of}: the mistake {mistake!r} must have a message in "
-                        f"exercises/{file.with_suffix('.toml').name}, and has none"
-                    )
-
-
-def _mistakes(source: str) -> Iterator[str]:
-    """The mistakes that a check can name, as far as they stand in it."""
-    for node in ast.walk(ast.parse(textwrap.dedent(source))):
-        if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Name):
-            continue
-        given: Sequence[ast.expr | None] = ()
-        if node.func.id == "Mistake":
-            given = node.args[:1]
-        elif node.func.id == "recognise":
-            tables = [*node.args[1:2], *(word.value for word in node.keywords if word.arg == "table")]
-            given = [key for table in tables if isinstance(table, ast.Dict) for key in table.keys]
-        for name in given:
-            if isinstance(name, ast.Constant) and isinstance(name.value, str):
-                yield name.value
 
 
 def handed_in_later(cells: list[Cell], own: Collection[str]) -> None:

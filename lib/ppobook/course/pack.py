@@ -10,7 +10,7 @@ from dataclasses import asdict, dataclass, field
 from functools import cached_property
 
 from ppobook.run.spellings import did_you_mean
-from ppobook.teaching.tags import Notebook, parts
+from ppobook.teaching.tags import Notebook
 
 __all__ = ["Pack", "PackPart", "answers_of", "named"]
 
@@ -44,31 +44,6 @@ class Pack:
     parts: tuple[PackPart, ...]
     set: str = ""
     file: str = ""
-
-    @classmethod
-    def of(
-        cls,
-        assignment: str,
-        notebook: Notebook,
-        *,
-        points: Mapping[str, float] | None = None,
-        rubrics: Mapping[str, str] | None = None,
-    ) -> Pack:
-        """The pack of a reader's notebook, its parts read from the tags and the test cells.
-
-        `points` and `rubrics` are by the name of a part; points where other ones count than its tag says.
-        """
-        made = []
-        for one in parts(notebook):
-            if one.points is None:
-                continue
-            value = float((points or {}).get(one.name, one.points))
-            if one.role == "test":
-                expression = answers_of(notebook["cells"][one.index]["source"])[one.name]
-                made.append(PackPart(one.name, one.role, value, expression=expression, partial=one.partial))
-            else:
-                made.append(PackPart(one.name, one.role, value, rubric=(rubrics or {}).get(one.name, "")))
-        return cls(assignment, notebook, tuple(made))
 
     @property
     def tested(self) -> tuple[PackPart, ...]:

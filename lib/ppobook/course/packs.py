@@ -19,7 +19,7 @@ from contextlib import ExitStack
 from dataclasses import asdict
 from pathlib import Path
 
-from ppobook.course import masters, own_checks, references, refusals, sets, trail, variants
+from ppobook.course import masters, own_checks, sets, trail, variants
 from ppobook.course.choosing import choose
 from ppobook.course.handing_in import front_cell, how_to_hand_in, install_cell, requirements
 from ppobook.course.pack import Pack, PackPart, answers_of
@@ -35,11 +35,10 @@ from ppobook.teaching.workspace import find_source
 RELEASE = "release"
 EARLIER = "release/earlier"
 
-_LINK = re.compile(r"\[([^\]]+)\]\(\.\./[^)]*\)")
-_SENTENCE = re.compile(r"(?<=[.!?:])\s+(?=[A-Z*“\[(])")
+_LINK = re.compile(r"\[([^\]]+)\]\((?:#([\w-]+)|\.\./(\w+)/([^)]*))\)")
+_LABEL = re.compile(r"^\(([\w-]+)\)=$|^ *:?(?:label|name): *([\w-]+)$|\$\$ *\(([\w-]+)\)", re.M)
 # What an introduction says of the solutions on the site, or of exercises that a pack may lack.
-_PUBLIC = re.compile(r"\b(solutions?|model answers?)\b", re.I)
-_OTHER = re.compile(r"\{ref\}`[^`]*?(ex-[\w-]+)>?`")
+_UNTRUE = re.compile(r"\b(solutions?|model answers?)\b|\]\(#ex-", re.I)
 
 
 # --- what was handed out ------------------------------------------------------------------------------------
@@ -65,12 +64,8 @@ def earlier(course: Course, name: str) -> list[Notebook]:
 
 
 def _read(path: Path) -> Pack:
-    try:
-        facts = json.loads(path.read_text(encoding="utf-8"))
-        parts = tuple(PackPart(**one) for one in facts["parts"])
-        return Pack(**{**facts, "parts": parts})
-    except (ValueError, KeyError, TypeError):
-        raise ValueError(f"{path} must be the manifest of a release by this version") from None
+    facts = json.loads(path.read_text(encoding="utf-8"))
+    return Pack(**{**facts, "parts": tuple(PackPart(**one) for one in facts["parts"])})
 
 
 def drawn(course: Course, pack: Pack) -> dict[str, Variant]:
@@ -106,7 +101,7 @@ def solved(course: Course, pack: Pack) -> Notebook:
 def make(course: Course, assignment: Assignment) -> Pack:
     """The pack of an assignment.
 
-    It refuses what could not be graded, and a notebook with something that a student must not see.
+    It refuses what could not be graded, and a notebook with the secret or a path of this machine in it.
     """
     try:
         return _make(course, assignment)
@@ -127,7 +122,6 @@ def _make(course: Course, assignment: Assignment) -> Pack:
             reader, rubrics = _of_set(course, assignment, one, master, chosen)
             parts += _parts(reader, master, rubrics, assignment)
             own_checks.handed_in_later(reader, stack.enter_context(own_checks.known(one)))
-            refusals.refuse_solutions(reader, one)
             cells += reader
     notebook: Notebook = {**found[0].notebook, "metadata": copy.deepcopy(masters.METADATA), "cells": cells}
     worth = {one.name: one.points for one in parts}
@@ -148,7 +142,7 @@ def _make(course: Course, assignment: Assignment) -> Pack:
         if used[cell["id"]] > 1:  # a given cell of two sets
             cell["id"] += f"-of-{used[cell['id']]}"
         _mark(cell, worth)
-    refusals.refuse(json.dumps(notebook, ensure_ascii=False), course, find_source())
+    _refuse(json.dumps(notebook, ensure_ascii=False), course)
     return Pack(assignment.name, notebook, tuple(parts), assignment.set, f"{assignment.name}.ipynb")
 
 
@@ -161,14 +155,14 @@ def _of_set(
     for form in forms.values():
         notebook = form.apply(notebook)
     cells = notebook["cells"]
-    if len(chosen) < len(found.exercises) or not found.own:
-        _shorten(cells, {one.label for one in chosen})
-    answers: list[Cell] = [
-        {"cell_type": "markdown", "id": name, "metadata": {}, "source": text}
-        for name, text in _rubrics(master, forms).items()
-    ]
-    _as_text(cells, answers, found)
-    return cells, {cell["id"]: cell["source"] for cell in answers}
+    if not found.own:
+        _shorten(cells)
+    text = "\n".join(cell["source"] for cell in cells if cell["cell_type"] == "markdown")
+    held = {"".join(label) for label in _LABEL.findall(text)}
+    for cell in cells:
+        if cell["cell_type"] == "markdown":
+            cell["source"] = _in_words(cell["source"], held)
+    return cells, {name: _in_words(text, ()) for name, text in _rubrics(master, forms).items()}
 
 
 def _rubrics(master: Notebook, forms: Mapping[str, Variant]) -> dict[str, str]:
@@ -187,6 +181,8 @@ def _parts(
 ) -> Iterator[PackPart]:
     """The parts, with the questions as students read them and the expressions that checks are given."""
     partial = {p.name: p.partial for p in masters.parts(master) if p.role == "test"}
+    if not all(0 <= share <= 1 for shares in partial.values() for share in shares.values()):
+        raise ValueError("partial must have a share from 0 to 1 for each mistake")
     for exercise in masters.exercises({"cells": cells}):
         said: list[str] = []
         for cell in cells[exercise.start : exercise.stop]:
@@ -206,37 +202,28 @@ def _parts(
                 yield PackPart(*facts, question="\n\n".join(said), rubric=rubrics[p.name])
 
 
-def _shorten(cells: list[Cell], labels: set[str]) -> None:
-    """Leave out of the introduction what is not true of a pack: other exercises, solutions on the site."""
+def _shorten(cells: list[Cell]) -> None:
+    """Leave out of the introduction the paragraphs that are not true of a pack."""
     for cell in cells:
         if masters.exercises({"cells": [cell]}):
             return
         if cell["cell_type"] != "markdown":
             continue
-        kept = []
-        for paragraph in re.split(r"\n{2,}", cell["source"]):
-            if any(label.removeprefix("ex-") not in labels for label in _OTHER.findall(paragraph)):
-                continue
-            sentences = [one for one in _SENTENCE.split(paragraph) if not _PUBLIC.search(one)]
-            kept.append(" ".join(sentences) if _PUBLIC.search(paragraph) else paragraph)
-        cell["source"] = "\n\n".join(one for one in kept if one.strip())
+        kept = [one for one in cell["source"].split("\n\n") if one.strip() and not _UNTRUE.search(one)]
+        cell["source"] = "\n\n".join(kept)
 
 
-def _as_text(cells: list[Cell], answers: list[Cell], found: ExerciseSet) -> None:
-    """References as text: links inside the pack, words for all that is elsewhere in the book."""
-    text = [line for cell in cells if cell["cell_type"] == "markdown" for line in cell["source"].splitlines()]
-    held = {label for label, _ in references.labels(text)}
+def _in_words(text: str, held: Collection[str]) -> str:
+    """A text with words in the place of links to what is elsewhere in the book."""
 
-    def elsewhere(path: Path, title: str) -> str:
-        chapter = path.parent.name == "chapters"
-        return f"{title} ({f'chapter {number_of(path.stem)} of the book' if chapter else 'another exercise'})"
+    def words(found: re.Match[str]) -> str:
+        title, label, folder, name = found.groups()
+        if label in held:
+            return found[0]
+        chapter = folder == "chapters" and title.startswith("“")
+        return f"{title} (chapter {number_of(name)} of the book)" if chapter else title
 
-    references.as_text(cells, found.path, found.book, held=held, elsewhere=elsewhere)
-    references.as_text(answers, found.path, found.book, held=(), elsewhere=elsewhere)
-    for cell in (*cells, *answers):
-        cell["metadata"].pop(references.PAGE, None)
-        if cell["cell_type"] == "markdown":
-            cell["source"] = _LINK.sub(r"\1", cell["source"])
+    return _LINK.sub(words, text)
 
 
 def _mark(cell: Cell, worth: Mapping[str, float]) -> None:
@@ -251,22 +238,28 @@ def _mark(cell: Cell, worth: Mapping[str, float]) -> None:
         cell["metadata"]["editable"] = False
 
 
+def _refuse(text: str, course: Course) -> None:
+    """Refuse a file for students with the course's secret or a path of this machine in it."""
+    for private in (course.secret, str(course.folder), str(Path.home())):
+        if len(private) > 1 and private in text:
+            raise ValueError("a pack must hold neither the course's secret nor a path of this machine")
+
+
 # --- releasing ----------------------------------------------------------------------------------------------
 
 
 def zipped(course: Course, pack: Pack) -> bytes:
     """The zip that students get; its times are fixed and nothing is compressed, so its bytes are the same."""
     assignment = course.assignment(pack.assignment)
-    book = find_source()
     files = {
         pack.file: _json(pack.notebook),
         "HOW_TO_HAND_IN.md": how_to_hand_in(course, assignment, pack.file, pack.points),
-        "requirements.txt": requirements(course, book),
+        "requirements.txt": requirements(course, find_source()),
     }
     content = io.BytesIO()
     with zipfile.ZipFile(content, "w", zipfile.ZIP_STORED) as archive:
         for name, text in files.items():
-            refusals.refuse(text, course, book)
+            _refuse(text, course)
             entry = zipfile.ZipInfo(f"{pack.assignment}/{name}", (1980, 1, 1, 0, 0, 0))
             entry.create_system, entry.external_attr = 3, 0o644 << 16
             archive.writestr(entry, text.encode())

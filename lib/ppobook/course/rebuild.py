@@ -62,15 +62,12 @@ class Rebuilt:
         The manual parts whose cell was deleted.
     unclear : list of str
         Where a manual part has no text: the texts that may be its answer, each with the number of its cell.
-    notes : list of str
-        Oddities, a sentence each.
     """
 
     cells: list[RunCell] = field(default_factory=list)
     texts: dict[str, str] = field(default_factory=dict)
     missing: list[str] = field(default_factory=list)
     unclear: list[str] = field(default_factory=list)
-    notes: list[str] = field(default_factory=list)
 
 
 @dataclass
@@ -106,15 +103,11 @@ def rebuild(notebook: Notebook, submission: bytes) -> Rebuilt:
     """
     result = Rebuilt()
     given, own = notebook["cells"], _cells(submission)
-    chosen = _match(given, own, result.notes)
+    chosen = _match(given, own)
     free = _free(given, own, chosen)
     for _, run in itertools.groupby(free, lambda one: (one.after, one.before)):
-        _match_by_place(given, [*run], chosen, result.notes)
+        _match_by_place(given, [*run], chosen)
     free = _free(given, own, chosen)
-    for index, cell in enumerate(given):
-        p = part(cell)
-        if p is not None and p.role != "test" and index not in chosen:
-            result.notes.append(f"The {p.role} cell of {p.name} is not there.")
     texts = [one for one in free if not one.is_code]
     result.cells += [_own_cell(one) for one in free if one.is_code and one.after < 0]
     for index, cell in enumerate(given):
@@ -153,10 +146,7 @@ def _add(result: Rebuilt, cell: Cell, own: _Own | None) -> None:
     elif cell["cell_type"] == "code":
         tests = p.name if p is not None and p.role == "test" else ""
         result.cells.append(RunCell("pack", given, tests=tests, place="a cell of the pack"))
-        if own is not None and own.is_code and source != given:
-            result.notes.append(
-                f"Cell {own.index + 1} is one of the pack's and was edited; both forms were run."
-            )
+        if own is not None and own.is_code and source != given:  # both forms are run
             result.cells.append(_own_cell(own))
 
 
@@ -169,12 +159,12 @@ def _same(own: _Own, given: Cell) -> bool:
     return plain(own.source, is_code) == plain(given["source"], is_code)
 
 
-def _match(given: list[Cell], own: list[_Own], notes: list[str]) -> dict[int, _Own]:
+def _match(given: list[Cell], own: list[_Own]) -> dict[int, _Own]:
     """For each cell of the pack the submission's that stands for it: by id, tag, source, what it defines."""
     chosen: dict[int, _Own] = {}
     taken: set[int] = set()
 
-    def take(is_it: Callable[[int, _Own], bool], how: str = "") -> None:
+    def take(is_it: Callable[[int, _Own], bool]) -> None:
         for index, cell in enumerate(given):
             if index in chosen:
                 continue
@@ -186,8 +176,6 @@ def _match(given: list[Cell], own: list[_Own], notes: list[str]) -> dict[int, _O
                 best = next((one for one in found if not _same(one, cell)), found[0])
                 chosen[index] = best
                 taken.add(best.index)
-                if how:
-                    notes.append(f"{best.place.capitalize()} stands for {_called(cell)}: {how}.")
 
     parts = [part(cell) for cell in given]
     kinds = [None if p is None else (p.role, p.name) for p in parts]
@@ -199,18 +187,10 @@ def _match(given: list[Cell], own: list[_Own], notes: list[str]) -> dict[int, _O
     written = {one.index: _defined(one.source) if one.is_code else set() for one in own}
     take(lambda index, one: bool(one.id) and one.id == given[index].get("id"))
     tagged = {one.index: (one.part.role, one.part.name) for one in own if one.part is not None}
-    take(
-        lambda index, one: kinds[index] is not None and kinds[index] == tagged.get(one.index),
-        "it has its tag",
-    )
+    take(lambda index, one: kinds[index] is not None and kinds[index] == tagged.get(one.index))
     take(lambda index, one: _same(one, given[index]))
-    take(lambda index, one: bool(defined.get(index, set()) & written[one.index]), "it defines its names")
+    take(lambda index, one: bool(defined.get(index, set()) & written[one.index]))
     return chosen
-
-
-def _called(cell: Cell) -> str:
-    p = part(cell)
-    return f"the {p.role} cell of {p.name}" if p is not None else "a cell of the pack"
 
 
 def _defined(source: str) -> set[str]:
@@ -244,7 +224,7 @@ def _free(given: list[Cell], own: list[_Own], chosen: Mapping[int, _Own]) -> lis
     return found
 
 
-def _match_by_place(given: list[Cell], run: list[_Own], chosen: dict[int, _Own], notes: list[str]) -> None:
+def _match_by_place(given: list[Cell], run: list[_Own], chosen: dict[int, _Own]) -> None:
     """Let cells that stand where a cell of the pack is missing stand for it, where there is no doubt."""
     after, before = run[0].after, run[0].before
     missing = [
@@ -260,11 +240,7 @@ def _match_by_place(given: list[Cell], run: list[_Own], chosen: dict[int, _Own],
         ]
         # Of several texts for one answer the first stands for it, and the others are right behind it.
         if found and (len(slots) == len(found) or (len(slots) == 1 and role == "manual")):
-            for index, one in zip(slots, found, strict=False):
-                chosen[index] = one
-                notes.append(
-                    f"{one.place.capitalize()} stands for {_called(given[index])}: it has its place."
-                )
+            chosen.update(zip(slots, found, strict=False))
 
 
 def sources(submission: bytes) -> list[str]:

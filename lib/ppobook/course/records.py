@@ -18,18 +18,20 @@ from typing import Any
 from ppobook.course.pack import PackPart, named
 from ppobook.run.files import atomic_write
 
-FORMAT = 1
-
 
 @dataclass(frozen=True)
 class Sheet:
-    """The parts of an assignment; ``pack`` is the digest of what was handed out, ``title`` may be empty."""
+    """The parts of an assignment; ``pack`` is the digest of what was handed out, ``title`` may be empty.
+
+    ``checks`` has a digest of each tested part's check.
+    """
 
     assignment: str
     due: datetime
     parts: tuple[PackPart, ...]
     pack: str = ""
     title: str = ""
+    checks: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def called(self) -> str:
@@ -65,20 +67,6 @@ class Submission:
 
 
 @dataclass(frozen=True)
-class Job:
-    """The data besides the submissions that grading depends on.
-
-    ``folder`` is the course's, ``checks`` has a digest of each tested part's check, and ``grader`` is the
-    grader's version.
-    """
-
-    folder: Path
-    sheet: Sheet
-    checks: Mapping[str, str] = field(default_factory=dict)
-    grader: str = ""
-
-
-@dataclass(frozen=True)
 class Record:
     """The result of grading, as it is kept on the disk. ``failed`` says why there is no result."""
 
@@ -86,16 +74,14 @@ class Record:
     student: str
     by: str
     submission: str
-    received: str
     pack: str
     checks: Mapping[str, str]
-    grader: str
     failed: str = ""
     result: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def parts(self) -> Mapping[str, Mapping[str, Any]]:
-        """The tested parts: points, max, kind, mistake, message, seconds."""
+        """The tested parts: points, kind, mistake, message."""
         return self.result.get("parts", {})
 
     @property
@@ -110,7 +96,7 @@ class Record:
 
     def text(self, part: str) -> str:
         """A student's text for a manual part; empty if there is none."""
-        return str(self.result.get("manual", {}).get(part, {}).get("text") or "")
+        return str(self.result.get("manual", {}).get(part) or "")
 
     def to_read(self, part: str) -> str:
         """The text that a person reads for a manual part: the answer, or else what may be it."""
@@ -130,16 +116,15 @@ def write_record(folder: Path, record: Record) -> None:
     """Write a record in one step: whoever reads it sees the old one or the new one."""
     path = graded_file(folder, record.assignment, record.student)
     path.parent.mkdir(parents=True, exist_ok=True)
-    text = json.dumps({"format": FORMAT, **asdict(record)}, ensure_ascii=False, indent=1, allow_nan=False)
+    text = json.dumps(asdict(record), ensure_ascii=False, indent=1, allow_nan=False)
     atomic_write(path, f"{text}\n")
 
 
 def read_record(folder: Path, assignment: str, student: str) -> Record | None:
     """The record of a student; None where there is none, or none that can be read."""
     try:
-        found = json.loads(graded_file(folder, assignment, student).read_text(encoding="utf-8"))
-        return Record(**found) if found.pop("format") == FORMAT else None
-    except (OSError, ValueError, TypeError, KeyError, AttributeError):
+        return Record(**json.loads(graded_file(folder, assignment, student).read_text(encoding="utf-8")))
+    except (OSError, ValueError, TypeError):
         return None
 
 

@@ -123,8 +123,8 @@ def _student(row: Mapping[str, str], columns: Mapping[str, str]) -> Student:
 def merged(folder: Path, new: Sequence[Student]) -> tuple[list[Student], list[str]]:
     """A course's roster after a new list, and a line for each change.
 
-    Data that the list lacks, such as a group, stays. So does how a name is divided, which a list with full
-    names alone does not say, and so does who is missing in the list and has handed something in.
+    Data that the list lacks, such as a group, stays, and so does who is missing in the list and has handed
+    something in.
     """
     if not new:
         raise ValueError("the list must have at least one student below its heading, got none")
@@ -137,8 +137,6 @@ def merged(folder: Path, new: Sequence[Student]) -> tuple[list[Student], list[st
             said.append(f"+ {student.student_id}  {student.name}")
             continue
         facts = {name: value or getattr(old, name) for name, value in asdict(student).items()}
-        if student.name == old.name:
-            facts |= {"first_name": old.first_name, "last_name": old.last_name}
         after.append(Student(**facts))
         differs = [name for name in COLUMNS if facts[name] != getattr(old, name)]
         if differs:

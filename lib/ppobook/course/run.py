@@ -11,13 +11,14 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 from ppobook.course import trail
 from ppobook.course.processes import OpenGrader, graded
 from ppobook.course.records import (
-    Job,
     Record,
+    Sheet,
     Submission,
     digest,
     read_records,
@@ -46,7 +47,8 @@ class Summary:
 
 
 def grade(
-    job: Job,
+    folder: Path,
+    sheet: Sheet,
     submissions: Sequence[Submission],
     open_grader: OpenGrader,
     *,
@@ -60,7 +62,9 @@ def grade(
 
     Parameters
     ----------
-    job : Job
+    folder : Path
+        The course's.
+    sheet : Sheet
     submissions : sequence of Submission
         Those that count, one for each student or group.
     open_grader : callable
@@ -82,22 +86,21 @@ def grade(
         Another process grades this assignment, or the part is unknown.
     """
     if part is not None:
-        job.sheet.part(part)
-    name, began = job.sheet.assignment, time.process_time()
-    (job.folder / "graded" / name).mkdir(parents=True, exist_ok=True)
+        sheet.part(part)
+    name, began = sheet.assignment, time.process_time()
+    place = folder / "graded" / name
+    place.mkdir(parents=True, exist_ok=True)
     busy = f"{name} must be graded by one process at a time, got one that is grading it now"
-    with trail.locked(job.folder / "graded" / name / ".lock", busy):
-        for left in (job.folder / "graded" / name).glob(".*.part"):  # by a process that was killed
-            left.unlink()
-        todo, kept = due(job, submissions, part=part, again=again)
+    with trail.locked(place / ".lock", busy):
+        todo, kept = due(folder, sheet, submissions, part=part, again=again)
         nothing: dict[str, str] = {}
         failed: dict[str, str] = {}
         cpu, count = 0.0, 0
         with Progress(len(todo), 0, name, "submission", shown) as progress:
             asked = [one for one, _ in todo]
             for submission, result, error in graded(asked, open_grader, processes, seconds):
-                for record in _records(job, submission, result, error, part):
-                    write_record(job.folder, record)
+                for record in _records(folder, sheet, submission, result, error, part):
+                    write_record(folder, record)
                 if error:
                     (nothing if result else failed)[submission.by] = error
                 cpu, count = cpu + result.get("cpu", 0.0), count + 1
@@ -107,14 +110,19 @@ def grade(
 
 
 def due(
-    job: Job, submissions: Sequence[Submission], *, part: str | None = None, again: bool = False
+    folder: Path,
+    sheet: Sheet,
+    submissions: Sequence[Submission],
+    *,
+    part: str | None = None,
+    again: bool = False,
 ) -> tuple[list[tuple[Submission, str]], int]:
     """The submissions that have to be graded, each with the reason, and the number of those that needn't."""
     students = [student for submission in submissions for student in submission.students]
-    records = read_records(job.folder, job.sheet.assignment, students)
+    records = read_records(folder, sheet.assignment, students)
     todo = []
     for submission in submissions:
-        why = _reason(job, submission, [records.get(student) for student in submission.students], part)
+        why = _reason(sheet, submission, [records.get(student) for student in submission.students], part)
         if part is not None:  # what isn't graded yet is left to `grade`
             why = "" if why else "asked for"
         if why or again:
@@ -122,7 +130,7 @@ def due(
     return todo, len(submissions) - len(todo)
 
 
-def _reason(job: Job, submission: Submission, mine: Sequence[Record | None], part: str | None) -> str:
+def _reason(sheet: Sheet, submission: Submission, mine: Sequence[Record | None], part: str | None) -> str:
     """Why a submission has to be graded; empty if its records hold."""
     content = digest(submission.path.read_bytes())
     for record in mine:
@@ -132,18 +140,23 @@ def _reason(job: Job, submission: Submission, mine: Sequence[Record | None], par
             return "failed before"
         if record.submission != content or record.by != submission.by:
             return "another submission"
-        if record.pack != job.sheet.pack:
+        if record.pack != sheet.pack:
             return "another pack"
-        if part is None and any(record.checks.get(name) != job.checks[name] for name in job.checks):
+        if part is None and any(record.checks.get(name) != sheet.checks[name] for name in sheet.checks):
             return "another check"
     return ""
 
 
 def _records(
-    job: Job, submission: Submission, result: Mapping[str, Any], error: str, part: str | None
+    folder: Path,
+    sheet: Sheet,
+    submission: Submission,
+    result: Mapping[str, Any],
+    error: str,
+    part: str | None,
 ) -> Iterator[Record]:
     content = digest(submission.path.read_bytes())
-    old = read_records(job.folder, job.sheet.assignment, submission.students)
+    old = read_records(folder, sheet.assignment, submission.students)
     for student in submission.students:
         before = old.get(student)
         holds = before is not None and not before.failed and before.submission == content
@@ -152,18 +165,16 @@ def _records(
         if part is not None and before is not None:
             fresh = {name: one for name, one in result.get("parts", {}).items() if name == part}
             results = {**before.result, "parts": {**before.parts, **fresh}}
-            checks = {**before.checks, part: job.checks[part]}
-            yield replace(before, result=results, checks=checks, grader=job.grader)
+            checks = {**before.checks, part: sheet.checks[part]}
+            yield replace(before, result=results, checks=checks)
             continue
         yield Record(
-            assignment=job.sheet.assignment,
+            assignment=sheet.assignment,
             student=student,
             by=submission.by,
             submission=content,
-            received=submission.received.isoformat() if submission.received else "",
-            pack=job.sheet.pack,
-            checks=dict(job.checks),
-            grader=job.grader,
+            pack=sheet.pack,
+            checks=dict(sheet.checks),
             failed="" if result else error,
             result=result,
         )

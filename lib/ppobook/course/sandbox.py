@@ -1,4 +1,4 @@
-"""The process of one submission: in a sandbox of bubblewrap's, or without one.
+"""The process of one submission, in a sandbox of bubblewrap's.
 
     with Sandbox(Limits()) as sandbox:
         grader = Grader(sandbox)
@@ -6,9 +6,6 @@
 In a sandbox a process has no network, no rights, another user's identity, no files but the libraries (to
 read) and its own small folder, and so much memory, disk, processes and time as `Limits` says. The limits
 and the filter of system calls hold for bubblewrap's own processes too. A sandbox ends with its grader.
-
-Without a sandbox the student's code also runs in a process of its own and is judged outside of it, but that
-process can read and change what the instructor can, and it has a network.
 """
 
 from __future__ import annotations
@@ -22,7 +19,6 @@ import shutil
 import signal
 import subprocess
 import sys
-import tempfile
 import threading
 import time
 from pathlib import Path
@@ -40,7 +36,6 @@ _OPEN_FILES = 128
 # Of the checks' folder, what can be read inside. The rest holds slow definitions, which are solutions.
 _CHECKS = Path("teaching", "checks")
 _SHOWN = ("__init__.py", "findings.py", "beside")
-_KEPT = ("PATH", "LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH")  # of the environment, without a sandbox
 
 
 class NoSandbox(RuntimeError):  # noqa: N818
@@ -78,15 +73,13 @@ class Sandbox:
     Parameters
     ----------
     limits : Limits, optional
-    protected : bool
-        False leaves out the sandbox.
 
     Attributes
     ----------
     deadline : float
         The time at which it is ended, whatever it does.
-    cpu, peak_mb : float
-        The CPU seconds that it has used, and the most memory at once.
+    cpu : float
+        The CPU seconds that it has used.
 
     Raises
     ------
@@ -94,33 +87,17 @@ class Sandbox:
         The process doesn't start.
     """
 
-    def __init__(self, limits: Limits | None = None, *, protected: bool = True) -> None:
+    def __init__(self, limits: Limits | None = None) -> None:
         self.limits = limits or Limits()
         self.deadline = time.monotonic() + _START
         self._reason = ""
         self._cpu: dict[int, float] = {}
-        self.peak_mb = 0.0
-        self._folder: Any = None
-        self._process: subprocess.Popen[bytes]
-        start: Any = functools.partial(
-            subprocess.Popen,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            start_new_session=True,
-        )
         worker = [sys.executable, "-m", "ppobook.course.worker"]
-        if protected:
-            with _filter() as number:
-                line = [*_grouped(self.limits), *command(self.limits, number), *worker]
-                self._process = start(line, env=_session(), pass_fds=[number])
-        else:
-            self._folder = tempfile.TemporaryDirectory(prefix="submission-", ignore_cleanup_errors=True)
-            here = self._folder.name
-            kept = {key: os.environ[key] for key in _KEPT if key in os.environ}
-            bound = _bound(self.limits) if shutil.which("prlimit") else []
-            self._process = start(
-                [*bound, *worker], cwd=here, env=environment(here) | kept | {"TMPDIR": here}
+        pipes: Any = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE)
+        with _filter() as number:
+            line = [*_grouped(self.limits), *command(self.limits, number), *worker]
+            self._process = subprocess.Popen(
+                line, env=_session(), pass_fds=[number], start_new_session=True, **pipes
             )
         assert self._process.stdout is not None
         assert self._process.stdin is not None
@@ -155,7 +132,6 @@ class Sandbox:
                 stat = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
                 self._cpu[pid] = (int(stat[11]) + int(stat[12])) / os.sysconf("SC_CLK_TCK")
                 memory += _memory(pid)
-        self.peak_mb = max(self.peak_mb, memory / 2**20)
         return memory
 
     def kill(self) -> None:
@@ -184,8 +160,6 @@ class Sandbox:
             for stream in (self._process.stdin, self._process.stdout, self._process.stderr):
                 with contextlib.suppress(OSError):
                     stream.close()  # type: ignore[union-attr]
-            if self._folder is not None:
-                self._folder.cleanup()
 
     def __enter__(self) -> Sandbox:
         return self
@@ -200,7 +174,7 @@ class Sandbox:
 def command(limits: Limits, filter_number: int) -> list[str]:
     """The command line of a sandbox, less what is to be run: what can be seen inside, and that is all."""
     # By its path, for it is started without an environment: its own can be read inside, in /proc/1.
-    line = [*_as_another_user(), _program("env"), "-i", *_bound(limits, _processes() + limits.processes)]
+    line = [*_as_another_user(), _program("env"), "-i", *_bound(limits)]
     line += [
         _program("bwrap"),
         "--seccomp",
@@ -235,11 +209,11 @@ def command(limits: Limits, filter_number: int) -> list[str]:
     return [*line, "--"]
 
 
-def environment(folder: str = "/tmp") -> dict[str, str]:
-    """Return the environment of a submission's process; `folder` is its own."""
+def environment() -> dict[str, str]:
+    """Return the environment of a submission's process."""
     return {
         **{"PATH": "/usr/bin:/bin", "USER": "student", "LANG": "C.UTF-8", "TZ": "UTC"},
-        **dict.fromkeys(("HOME", "MPLCONFIGDIR", "IPYTHONDIR"), folder),
+        **dict.fromkeys(("HOME", "MPLCONFIGDIR", "IPYTHONDIR"), "/tmp"),
         **{"MPLBACKEND": "agg", "PYTHONDONTWRITEBYTECODE": "1"},
         **dict.fromkeys(("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"), "1"),
         "PYTHONPATH": str(_package().parent),
@@ -282,11 +256,11 @@ def _filter() -> Any:
         os.close(reads)
 
 
-def _bound(limits: Limits, processes: int | None = None) -> list[str]:
+def _bound(limits: Limits) -> list[str]:
     """Limits that hold for what is started by the rest of the line, and for all that this starts."""
     line = [_program("prlimit"), f"--data={limits.memory_mb * 2**20}", f"--fsize={limits.disk_mb * 2**20}"]
     line += [f"--nofile={_OPEN_FILES}", "--core=0", "--msgqueue=0", "--memlock=0", "--cpu=3600"]
-    return line if processes is None else [*line, f"--nproc={processes}"]
+    return [*line, f"--nproc={_processes() + limits.processes}"]
 
 
 def _processes() -> int:

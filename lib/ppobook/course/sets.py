@@ -26,12 +26,11 @@ _HEADING = re.compile(r"^(?:\([\w-]+\)=\n)?##? ", re.M)
 
 @dataclass(frozen=True)
 class ExerciseSet:
-    """A set: its name, its text, whether it is the course's own, the book, and its master with ids."""
+    """A set: its name, its text, whether it is the course's own, and its master with ids."""
 
     name: str
     path: Path
     own: bool
-    book: Path
     notebook: Notebook
 
     @functools.cached_property
@@ -87,9 +86,10 @@ def open_set(name: str, course: Path | None = None) -> ExerciseSet:
     """The set of this name."""
     found = names(course)
     path = found[validation.choice("set", name, found)]
-    book = find_source()
-    own = path.parent != book / "exercises" / "masters"
-    return _read(name, path, own, book, path.stat().st_mtime_ns)
+    own = path.parent != find_source() / "exercises" / "masters"
+    # The book's as a notebook, in which references are text already.
+    read = path if own else path.with_suffix(".ipynb")
+    return _read(name, path, own, read, read.stat().st_mtime_ns)
 
 
 def open_all(names: str, course: Path | None = None) -> tuple[ExerciseSet, ...]:
@@ -98,11 +98,14 @@ def open_all(names: str, course: Path | None = None) -> tuple[ExerciseSet, ...]:
 
 
 @functools.lru_cache(maxsize=64)
-def _read(name: str, path: Path, own: bool, book: Path, _changed: int) -> ExerciseSet:
-    notebook = masters.notebook(list(_apart(masters.read(path)["cells"])))
-    if own and (said := masters.problems(notebook)):
-        raise ValueError(f"exercises/{path.name}, {said[0].rstrip('.')}")
-    return ExerciseSet(name, path, own, book, notebook)
+def _read(name: str, path: Path, own: bool, read: Path, _changed: int) -> ExerciseSet:
+    notebook = masters.notebook(list(_apart(masters.read(read)["cells"])))
+    for cell in masters.reader(notebook)["cells"] if own else ():
+        for line in (masters.MARKER, masters.HIDDEN, masters.MODEL_ANSWER):
+            if shown := line.search(cell["source"]):
+                said = f"a cell with the line {shown[0].strip()!r} must have its tag"
+                raise ValueError(f"exercises/{path.name}: {said}, or students would see what is below it")
+    return ExerciseSet(name, path, own, notebook)
 
 
 def _apart(cells: Iterable[Cell]) -> Iterator[Cell]:

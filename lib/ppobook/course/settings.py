@@ -30,6 +30,10 @@ _RESERVED = re.compile(r"(con|prn|aux|nul|com\d|lpt\d)(\..*)?", re.I)
 STUDENT_FORM = "letters, digits, '.', '-', '_', '@' and '+', at most 64, because it names a folder"
 _UNITS = {"minute": 60, "hour": 3600, "day": 86400}
 _STRICT = ConfigDict(extra="forbid")
+_KEYS = {
+    "unexpected_keyword_argument": "there is no such key",
+    "missing": "this key must be there, and is not",
+}
 
 
 def _form(pattern: str, words: str) -> AfterValidator:
@@ -109,13 +113,6 @@ Share = Annotated[float, Field(ge=0, le=1)]
 Student = Annotated[str, AfterValidator(_student)]
 Moment = Annotated[datetime, BeforeValidator(_moment)]
 Label = Annotated[str, AfterValidator(lambda label: label.removeprefix("ex-"))]
-Address = Annotated[
-    str,
-    _form(
-        r"(https://[\w.-]+(:\d+)?/[\w./~-]+(@[\w./-]+)?)?",
-        "the address of the book's repository, https://HOST/OWNER/NAME, perhaps with @TAG",
-    ),
-]
 
 
 @dataclass(frozen=True, config=_STRICT)
@@ -124,10 +121,6 @@ class Term:
 
     begin: Day
     end: Day
-
-    def __post_init__(self) -> None:
-        if self.end < self.begin:
-            raise ValueError(f"must end after it begins, {self.begin}")
 
 
 @dataclass(frozen=True, config=_STRICT)
@@ -160,20 +153,10 @@ class Late:
 
 
 @dataclass(frozen=True, config=_STRICT)
-class Extension:
-    """More time for one student and one assignment."""
-
-    student: Student
-    assignment: str
-    until: Moment
-    reason: str = ""
-
-
-@dataclass(frozen=True, config=_STRICT)
 class Course:
     """A course: its folder, and what its course.yml says.
 
-    ``book`` is where students install it from, ``site`` where they read it, for links in feedback.
+    ``book`` is where students install it from.
     """
 
     folder: Path
@@ -183,20 +166,17 @@ class Course:
     secret: Annotated[str, _form(r"[0-9a-f]{64}", "64 hexadecimal digits")] = field(repr=False)
     assignments: tuple[Assignment, ...] = ()
     late: Late = field(default_factory=Late)
-    extensions: tuple[Extension, ...] = ()
     groups: Mapping[str, tuple[tuple[Student, ...], ...]] = field(default_factory=dict)
     ai_use: str = ""
     grading: Annotated[Limits, BeforeValidator(_limits)] = field(default_factory=Limits)
-    book: Address = ""
-    site: str = ""
+    book: str = ""
 
     def __post_init__(self) -> None:
         names = [one.name for one in self.assignments]
         _once("assignments", names)
-        for one in [extension.assignment for extension in self.extensions] + list(self.groups):
-            if one not in names:
-                raise ValueError(f"extensions and groups must be for {validation.one_of(names)}, got {one!r}")
         for name, groups in self.groups.items():
+            if name not in names:
+                raise ValueError(f"groups must be for {validation.one_of(names)}, got {name!r}")
             _once(f"groups.{name}", [student for group in groups for student in group])
 
     def assignment(self, name: str) -> Assignment:
@@ -268,16 +248,6 @@ def _said(error: ValidationError) -> str:
     """Say in one sentence what is wrong."""
     # An unknown key first: where one is misspelled, another seems to be missing.
     first = min(error.errors(), key=lambda one: one["type"] != "unexpected_keyword_argument")
-    loc = tuple(one for one in first["loc"] if one != "[key]")
-    place = re.sub(r"\.\[", "[", ".".join(f"[{one}]" if isinstance(one, int) else one for one in loc))
-    if first["type"] == "unexpected_keyword_argument":
-        every = {name for one in (Course, Term, Assignment, Late, Extension) for name in one.__annotations__}
-        return f"{FILE}: there is no key {place!r}{did_you_mean(str(loc[-1]), every)}"
-    if first["type"] in ("missing", "missing_argument"):
-        return f"{FILE}: it must have the key {place!r}, which is missing"
-    said = first["msg"].removeprefix("Value error, ").replace("Input should be", "must be")
-    said = re.sub(r"a (valid )?dictionary( or an instance of \w+)?", "a mapping", said)
-    said = said.replace("a valid tuple", "a list")
-    got = first["input"]
-    shown = f", got {got!r}" if isinstance(got, str) and "got" not in said and loc != ("secret",) else ""
-    return f"{FILE}: {place} {said}{shown}" if said.startswith("must") else f"{FILE}: {said}"
+    place = ".".join(str(one) for one in first["loc"])
+    said = _KEYS.get(first["type"]) or first["msg"].removeprefix("Value error, ")
+    return f"{FILE}: {place}: {said}" if place else f"{FILE}: {said}"

@@ -6,8 +6,10 @@ import ast
 import functools
 import hashlib
 import re
+import symtable
+from typing import NamedTuple
 
-__all__ = ["lines", "parsed", "plain"]
+__all__ = ["Names", "lines", "names", "parsed", "plain"]
 
 # What a notebook takes beside Python: magics, shell commands, questions.
 _MAGIC = re.compile(r"^([ \t]*)(?:[%!?].*|.*\?)$", re.M)
@@ -62,3 +64,32 @@ def _written_out(line: str) -> bool:
     if not isinstance(node, ast.Assign | ast.Return) or node.value is None:
         return False
     return not any(isinstance(one, ast.Name) for one in ast.walk(node.value))
+
+
+class Names(NamedTuple):
+    """The names that code defines at its top level, and those that it takes from around it."""
+
+    defined: set[str]
+    used: set[str]
+
+
+def names(source: str) -> Names | None:
+    """Return the names that code defines and uses; None where it is no plain Python."""
+    try:
+        top = symtable.symtable(source, "a cell", "exec")
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return None
+    defined = {
+        symbol.get_name()
+        for symbol in top.get_symbols()
+        if symbol.is_assigned() or symbol.is_imported() or symbol.is_namespace()
+    }
+    used, waiting = set(), [top]
+    while waiting:
+        table = waiting.pop()
+        waiting += table.get_children()
+        own = table.get_type() == "function"
+        for symbol in table.get_symbols():
+            if symbol.is_referenced() and (symbol.is_global() or not own):
+                used.add(symbol.get_name())
+    return Names(defined, used)

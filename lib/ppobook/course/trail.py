@@ -49,7 +49,7 @@ def read(folder: Path, file: str = FILE) -> list[dict[str, Any]]:
     for line in path.read_text(encoding="utf-8", errors="replace").split("\n") if path.exists() else ():
         with suppress(ValueError):
             entries.append(json.loads(line))
-    return [entry for entry in entries if isinstance(entry, dict)]
+    return [entry for entry in entries if isinstance(entry, dict) and "what" in entry]
 
 
 @contextmanager

@@ -31,14 +31,12 @@ from pathlib import Path
 from typing import Any
 
 from ppobook import _reads
-from ppobook.course import masters
 from ppobook.teaching.tags import Notebook, exercises, part, tags
 
 __all__ = ["Variant", "declared", "draw", "in_book_numbers"]
 
 _HINT = re.compile(r"^:::+\{dropdown\}.*?^:::+[ \t]*$\n*", re.M | re.S)
 _MULTIPLE = re.compile(r"⟨([^⟩]+)⟩")
-_WORDS = {"k", "note", "text", "solution", "bug", "rubric"}
 
 
 @dataclass(frozen=True)
@@ -99,13 +97,6 @@ def declared(master: Path) -> dict[str, tuple[Variant, ...]]:
     if not path.exists():
         return {}
     tables = tomllib.loads(_reads.note(path).read_text(encoding="utf-8"))
-    known = [name for name, one in masters.solutions(master).items() if one.kind == "code"]
-    for name, rows in tables.items():
-        if name not in known:
-            raise ValueError(f"{path.name}: part must be one of {', '.join(known)}, got {name!r}")
-        for row in rows if isinstance(rows, list) else [{}]:
-            if not row.get("text") or set(row) - _WORDS or ("bug" in row) == ("k" in row):
-                raise ValueError(f"{path.name}: [[{name}]] must hold text and k or bug, got {', '.join(row)}")
     return {name: tuple(one for row in rows for one in _variants(name, row)) for name, rows in tables.items()}
 
 

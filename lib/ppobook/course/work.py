@@ -9,29 +9,23 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-import ppobook
 from ppobook.course import collecting, gradebook, own_checks, packs, roster, trail
 from ppobook.course.feedback import Setting, words
 from ppobook.course.gradebook import Decisions, Score, decide, scores
-from ppobook.course.records import Job, Record, Sheet, Submission, digest, read_records
+from ppobook.course.pack import named
+from ppobook.course.records import Record, Sheet, Submission, digest, read_records
 from ppobook.course.settings import Course
 from ppobook.teaching import checks
-from ppobook.teaching.contents import number_of
-from ppobook.teaching.workspace import find_source
 
 
 @dataclass(frozen=True)
 class State:
     """An assignment as it stands: the submissions that count, and the records and scores by student."""
 
-    job: Job
+    sheet: Sheet
     submissions: list[Submission]
     records: Mapping[str, Record]
     scores: Mapping[str, Score]
-
-    @property
-    def sheet(self) -> Sheet:
-        return self.job.sheet
 
     def graded(self) -> Iterator[tuple[str, Submission]]:
         """The students with a score of their submission, each with the submission that counts."""
@@ -41,18 +35,17 @@ class State:
                     yield student, submission
 
 
-def job(course: Course, name: str) -> Job:
-    """Return the data that grading of an assignment depends on."""
+def sheet(course: Course, name: str) -> Sheet:
+    """Return the sheet of an assignment as it was handed out."""
     assignment, pack = course.assignment(name), packs.handed_out(course, name)
     partial = assignment.partial
     parts = tuple(replace(one, partial={**one.partial, **partial.get(one.name, {})}) for one in pack.parts)
-    sheet = Sheet(name, assignment.due, parts, pack.digest, assignment.title)
     for part in partial:
-        sheet.part(part)
+        named(parts, part)
     names = [one.strip() for one in pack.set.split(",")]
     own = [own_checks.beside(course.folder / "exercises" / f"{one}.md") for one in names]
     tested = {one.name: check_digest(one.name, own) for one in pack.tested}
-    return Job(course.folder, sheet, tested, ppobook.__version__)
+    return Sheet(name, assignment.due, parts, pack.digest, assignment.title, tested)
 
 
 def check_digest(name: str, own: Sequence[Path]) -> str:
@@ -85,10 +78,10 @@ def varied(course: Course, name: str) -> frozenset[str]:
 
 def state(course: Course, name: str) -> State:
     """Return an assignment as it stands."""
-    work, counting = job(course, name), collecting.counting(course, name)
+    work, counting = sheet(course, name), collecting.counting(course, name)
     everyone = [one.student_id for one in roster.load(course.folder)]
     records = read_records(course.folder, name, everyone)
-    found = scores(work.sheet, counting, records, Decisions(course.folder, name), everyone)
+    found = scores(work, counting, records, Decisions(course.folder, name), everyone)
     return State(work, counting, records, found)
 
 
@@ -104,9 +97,7 @@ def released(course: Course, names: tuple[str, ...] = ()) -> list[str]:
 
 def setting(course: Course) -> Setting:
     """Return the data that all feedback pages of a course share."""
-    chapters = (find_source() / "chapters").glob("[0-9]*.md")
-    pages = {number_of(path.name): f"chapters/{path.stem}.html" for path in chapters}
-    return Setting(course.title, words(course.folder), course.timezone, course.site, pages)
+    return Setting(course.title, words(course.folder), course.timezone)
 
 
 def pages(course: Course, name: str, graded: Iterable[tuple[str, Submission]]) -> dict[str, Path]:
@@ -127,10 +118,10 @@ def correct(
     `what` is points, full, excused or undo. An empty `part` is the whole assignment, from which a student can
     be excused; an empty `student` is everyone. What comes back are those for whom it counts.
     """
-    sheet, reason = job(course, name).sheet, trail.reason(reason)
+    reason = trail.reason(reason)
     if not part and (what not in ("excused", "undo") or not student):
         raise ValueError(f"a part of {name} must be given; only --student STUDENT --excused does without")
-    most = sheet.part(part).points if part else 0.0
+    most = sheet(course, name).part(part).points if part else 0.0
     if points is not None and not 0 <= points <= most:
         raise ValueError(f"points must be from 0 to {most:g}, got {points:g}")
     who: tuple[str, ...] = (gradebook.EVERYONE,)

@@ -11,6 +11,7 @@ import builtins
 import contextlib
 import os
 import pickle
+import random
 import signal
 import traceback
 from collections import ChainMap
@@ -18,6 +19,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 from IPython.core.interactiveshell import InteractiveShell
 from torch import nn
@@ -156,6 +158,11 @@ class Worker(Side):
                         error.in_cell = checks.line_of(error, self.lent[number])  # type: ignore[attr-defined]
                     raise
         return super().do(verb, args, kwargs)
+
+    def seeded(self, seed: int) -> None:
+        random.seed(seed)
+        np.random.seed(seed % 2**32)  # noqa: NPY002
+        torch.default_generator.manual_seed(seed)
 
     def writer(self, known: dict[int, Any]) -> _Writer:
         return _Writer(self, known)
