@@ -109,7 +109,7 @@ def test_feedback(graded, run):
     assert "week-02: 4 pages written" in said
     assert "answers to mark: ppobook course mark week-02" in said
     page = (graded / "feedback" / "bob" / "week-02.html").read_text()
-    assert "Chapter 3, The clipped surrogate, “PPO in fifty lines”" in page
+    assert "Chapter 3, The clipped surrogate (PPO-clip), “PPO in fifty lines”" in page
     assert "&lt;script&gt;alert(1)&lt;/script&gt;" in page
     assert "<script" not in page
     others = {"ada", "Lovelace", "eve", "Åström", "mel", "O&#x27;Neill", "O'Neill", "@uni.example"}

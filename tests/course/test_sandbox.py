@@ -131,6 +131,7 @@ def test_an_endless_cell_is_stopped_and_what_was_used_is_reported(open_grader):
 
 def test_it_ends_with_the_grader(tmp_path):
     script = """
+from ppobook.course.calls import Grader
 from ppobook.course.sandbox import Sandbox
 import os
 grader = Grader(Sandbox())
