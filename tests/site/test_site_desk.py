@@ -42,7 +42,7 @@ def test_it_stands_below_the_cell_and_says_what_it_is(app: Any) -> None:
     assert "<a " not in text
     drawn = text.partition("{raw} html\n")[2].partition("\n```")[0]
     assert "\n\n" not in drawn
-    assert drawn.count("<tr>") == 9  # a head, and eight chapters of the path
+    assert drawn.count("<tr>") == 10  # a head, and nine chapters of the path
     assert "2 × the done mask is missing (reward-to-go)" in drawn
 
 
