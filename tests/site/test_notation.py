@@ -50,7 +50,7 @@ def test_each_symbol_is_first_met_in_the_chapter_that_brings_it():
         (row["symbols"] or row["names"])[0]: int(site_notation.first_chapter(row, CHAPTERS)[:2])
         for row in ROWS
     }
-    brought = {r"\gamma": 1, r"G_t": 1, r"\delta_{\text{KL}}": 2, r"F": 2, r"\varepsilon": 3, r"\delta_t": 4, r"c_v": 3}
-    brought |= {r"V^{\text{targ}}_t": 4, "d_t": 4, r"V_\phi(s_t)": 5, r"d_\pi(s)": 2, "Z": 9}
+    brought = {r"\gamma": 1, r"G_t": 1, r"\delta_{\text{KL}}": 2, r"F": 2, r"\varepsilon": 3, r"\delta_t": 4}
+    brought |= {"c_v": 3, r"V^{\text{targ}}_t": 4, "d_t": 4, r"V_\phi(s_t)": 5, r"d_\pi(s)": 2, "Z": 9}
     brought |= {r"\lambda": 4, r"R(x, y)": 7, r"y_w": 7, r"G": 8, r"h": 9, r"\mu": 10, r"C": 10}
     assert {symbol: met[symbol] for symbol in brought} == brought
