@@ -284,9 +284,12 @@ def list_settings(app: Sphinx, what: str, name: str, obj: Any, _skip: bool, _opt
 
 
 def settings_of(dotted: str) -> list[tuple[str, str, list[str], str]]:
-    """Return name, default, choices and help of every setting of a class; its module needs no torch."""
-    module, _, name = dotted.rpartition(".")
-    defaults = getattr(importlib.import_module(module), name)()
+    """Return name, default, choices and help of every setting of a class; its module needs no torch.
+
+    The class is looked up where it is defined, since other modules, which import it, need torch.
+    """
+    module = "ppobook.language.settings" if dotted.startswith("ppobook.language.") else "ppobook.settings"
+    defaults = getattr(importlib.import_module(module), dotted.rpartition(".")[2])()
     return [
         (f.name, repr(getattr(defaults, f.name)), [*(f.metadata["choices"] or ())], f.metadata["help"])
         for f in dataclasses.fields(defaults)
