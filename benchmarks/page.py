@@ -244,8 +244,8 @@ def figure_tokens() -> str:
 def _figure(name: str, rows: list[tuple[str, Ratio]]) -> str:
     slow, fast = (pick(rows, key=lambda row: row[1].ratio) for pick in (min, max))
     alt = (
-        f"How many times as fast ours is in {len(rows)} comparisons, on a logarithmic axis, with 95 % "
-        f"intervals. Lowest: {slow[0]} {slow[1].ratio:.3g}. Highest: {fast[0]} {fast[1].ratio:.3g}."
+        f"The other library's time divided by ours in {len(rows)} comparisons, on a logarithmic axis, "
+        f"with 95 % intervals. Lowest: {slow[0]} {slow[1].ratio:.3g}. Highest: {fast[0]} {fast[1].ratio:.3g}."
     )
     return f":::{{image}} ../results/{name}\n:alt: {alt}\n:::"
 
