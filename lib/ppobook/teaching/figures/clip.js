@@ -138,7 +138,7 @@ function render({ model, el }) {
 
   const region = (r, eps) => (r > 1 + eps + 1e-9 ? "above" : r < 1 - eps - 1e-9 ? "below" : "inside");
 
-  // A cell of the table: there, with the same |A|, at a distance from the box that can be seen.
+  // A cell of the table: there, with the same |A|, at a distance from the clip range that can be seen.
   function jump(kind, where) {
     const size = Math.abs(at.advantage) || 1;
     const target = { below: Math.max(ranges.ratio[0], 1 - at.clip_eps - 0.3), inside: 1, above: 1 + at.clip_eps + 0.3 }[where];
