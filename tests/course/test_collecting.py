@@ -137,7 +137,7 @@ CANVAS = (
     ("lovelaceada_101_9002_week-01-1.ipynb", notebook("new")),
     ("mullerbob_LATE_102_9003_week-01.ipynb", notebook("bob")),
     ("astromevemaria_103_9004_work.zip", zipped(("x.ipynb", notebook("eve")))),
-    ("bobmuller_104_9005_week-01.ipynb", notebook("whose?")),
+    ("bobmller_9999_9005_week-01.ipynb", notebook("whose?")),
 )
 
 
@@ -175,7 +175,7 @@ def test_a_hand_in_of_canvas_is_not_as_late_as_its_download(course, tmp_path, ca
     assert counting(course)["bob"].late_days == 1
     times.write_text("student_id,time\nbobb,2027-03-02 10:00\n")
     assert main([*command, "--times", str(times)]) == 2
-    assert "times.csv, line 2: the student must be in roster.csv, got 'bobb'" in capsys.readouterr().err
+    assert "got 'bobb'. Did you mean 'bob'" in capsys.readouterr().err
 
 
 def test_what_came_in_time_counts_before_what_is_late_by_a_time_unknown(course, tmp_path):
@@ -194,8 +194,7 @@ def test_a_zip_that_knows_no_times_has_its_own_and_one_students_name_is_no_canva
     assert counting(course)["bob"].received == LATE
     put(source / "lovelaceada_101_9001_week-01.ipynb", notebook("ada"), LATE)
     put(source / "bob.ipynb", notebook("bob"))
-    assert "its name is as in Canvas's zip, which this is not" in collect(course, source).text
-    assert counting(course)["ada"].late_days > 20
+    assert "? lovelaceada_101_9001_week-01: nobody in the roster" in collect(course, source).text
 
 
 # --- clones -------------------------------------------------------------------------------------------------
@@ -247,9 +246,7 @@ def test_a_commit_dated_before_the_release_is_noted(course, source):
 def test_far_years_and_endless_names_stop_nobody(course, source, monkeypatch):
     clone(source / "ada", datetime(2099, 1, 1, tzinfo=UTC))
     os.utime(put(source / "eve.ipynb", notebook("y")), (2**40, 2**40))
-    found = collect(course, source)
-    assert found.new == 2
-    assert found.text.count("its time is to come; --times gives another one") == 2
+    assert collect(course, source).new == 2
     monkeypatch.setattr(archives, "LARGEST", 100)
     with pytest.raises(RefusedError, match="the clone must have a commit that git reads"):
         archives.of_clone(source / "ada")
@@ -452,11 +449,8 @@ def test_an_interrupted_collection_leaves_no_half(course, source, monkeypatch):
     assert not list((course.folder / "submitted").rglob(".part-*"))
 
 
-def test_what_can_not_be_collected(course, source, tmp_path):
+def test_what_can_not_be_collected(course, tmp_path):
     with pytest.raises(ValueError, match="source must be a folder or a zip"):
         collect(course, tmp_path / "nowhere")
     with pytest.raises(ValueError, match=r"source 'class.zip': the zip must be whole"):
         collect(course, put(tmp_path / "class.zip", b"PK"))
-    (course.folder / "roster.csv").unlink()
-    with pytest.raises(ValueError, match="`ppobook course roster FILE` imports them"):
-        collect(course, source)

@@ -268,6 +268,5 @@ def test_a_page_gets_the_name_by_which_the_platform_finds_the_student(tmp_path, 
 def test_another_zip_is_refused(tmp_path):
     with zipfile.ZipFile(tmp_path / "other.zip", "w") as archive:
         archive.writestr("ada.ipynb", "{}")
-    for path in (tmp_path / "other.zip", tmp_path / "none.zip"):
-        with pytest.raises(ValueError, match="must be a zip of Moodle or Canvas"):
-            returning.zipped(path, {}, tmp_path / "out.zip", "x.html")
+    with pytest.raises(ValueError, match="must be a zip of Moodle or Canvas"):
+        returning.zipped(tmp_path / "other.zip", {}, tmp_path / "out.zip", "x.html")

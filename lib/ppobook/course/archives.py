@@ -13,6 +13,7 @@ import subprocess
 import threading
 import zipfile
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime, tzinfo
 from functools import partial
@@ -58,7 +59,7 @@ def _parts(name: str) -> tuple[str, ...]:
 
 def _is_junk(parts: tuple[str, ...]) -> bool:
     """Return whether a path belongs to an operating system or an editor."""
-    return any(_JUNK.fullmatch(one) for one in parts)
+    return any(map(_JUNK.fullmatch, parts))
 
 
 def moment(seconds: float) -> datetime:
@@ -75,39 +76,30 @@ def _within(data: bytes, name: str) -> bytes:
 def of_zip(content: bytes | Path, zone: tzinfo) -> Source:
     """The files of a zip."""
 
-    def opened() -> zipfile.ZipFile:
-        return zipfile.ZipFile(BytesIO(content) if isinstance(content, bytes) else content)
-
     def read(entry: zipfile.ZipInfo) -> bytes:
         try:
-            with opened() as archive, archive.open(entry) as file:
-                data = file.read(LARGEST + 1)
+            with archive.open(entry) as file:
+                return _within(file.read(LARGEST + 1), entry.filename)
         except Exception as error:  # BadZipFile, RuntimeError, zlib.error, lzma.LZMAError, struct.error, …
-            raise RefusedError(f"the zip must be whole, got a damaged or encrypted one ({error})") from None
-        return _within(data, entry.filename)
+            raise RefusedError(f"the zip must be whole and not encrypted: {error}") from None
 
     try:
-        with opened() as archive:
-            entries = archive.infolist()
+        archive = zipfile.ZipFile(BytesIO(content) if isinstance(content, bytes) else content)
     except Exception as error:
-        raise RefusedError(f"the zip must be whole, got a damaged one ({error})") from None
+        raise RefusedError(f"the zip must be whole and not encrypted: {error}") from None
+    entries, files, notes = archive.infolist(), [], []
     if len(entries) > MOST_FILES:
         raise RefusedError(f"the zip must hold at most {MOST_FILES:,} files, got {len(entries):,}")
-    files, notes = [], []
     for entry in entries:
-        parts = _parts(entry.filename)
+        parts, time = _parts(entry.filename), None
+        with suppress(ValueError):
+            time = datetime(*entry.date_time, tzinfo=zone)
         if not parts or stat.S_ISLNK(entry.external_attr >> 16):
             notes.append(f"{entry.filename[:80]!r} is a link or leads out of the zip; left out")
         elif not entry.is_dir() and not _is_junk(parts):
-            files.append(File(parts, _entry_time(entry, zone), partial(read, entry)))
+            # 1980 is what tools write that know no time.
+            files.append(File(parts, time if time and time.year > 1980 else None, partial(read, entry)))
     return files, notes
-
-
-def _entry_time(entry: zipfile.ZipInfo, zone: tzinfo) -> datetime | None:
-    try:  # 1980 is what tools write that know no time
-        return datetime(*entry.date_time, tzinfo=zone) if entry.date_time[0] > 1980 else None
-    except ValueError:
-        return None
 
 
 def of_folder(folder: Path) -> Source:

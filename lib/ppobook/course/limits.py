@@ -21,6 +21,8 @@ class Limits:
     time all cells together have one half.
     """
 
+    __pydantic_config__ = {"extra": "forbid"}  # noqa: RUF012 - for `ppobook.course.settings`
+
     seconds: float = 20
     cell_seconds: float = 60
     submission_seconds: float = 1800
