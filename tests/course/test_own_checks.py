@@ -156,36 +156,24 @@ def test_an_own_exercise_may_use_a_check_of_the_book(tmp_path):
 # --- what is refused ----------------------------------------------------------------------------------------
 
 
-def clash(folder):
-    replace(file(folder), 'check("double"', 'check("pg-loss"')
-
-
-WRONG = {
-    "no such check": (
-        lambda folder: replace(file(folder), '"double", section', '"dubble", section'),
-        "there must be a check named 'double' in exercises/90_doubling_checks.py, which has dubble. Did you "
-        "mean 'dubble'?",
-    ),
-    "a name of the book's": (
-        clash,
-        "exercises/90_doubling_checks.py: name must be one that no check of the book has, got 'pg-loss'",
-    ),
-    "no Python": (
-        lambda folder: replace(file(folder), "def double(answer):", "def double(answer)"),
-        "exercises/90_doubling_checks.py, line 10: SyntaxError: expected ':'",
-    ),
-}
-
-
-@pytest.mark.parametrize("case", WRONG)
-def test_what_could_not_be_graded_is_not_handed_out(tmp_path, case):
-    course, (edit, said) = write_course(tmp_path), WRONG[case]
-    edit(tmp_path)
+@pytest.mark.parametrize(
+    ("old", "new", "said"),
+    [
+        ('"double", section', '"dubble", section', "There is no check named 'double'. Did you mean 'dubble'"),
+        (
+            'check("double"',
+            'check("pg-loss"',
+            "name must be one that no check of the book has, got 'pg-loss'",
+        ),
+        ("def double(answer):", "def double(answer)", "90_doubling_checks.py, line 10: SyntaxError"),
+    ],
+)
+def test_what_could_not_be_graded_is_not_handed_out(tmp_path, old, new, said):
+    course = write_course(tmp_path)
+    replace(file(tmp_path), old, new)
     before = dict(checks.names()), set(sys.modules)
-    with pytest.raises(ValueError, match=r"^assignment week-01: ") as error:
+    with pytest.raises(ValueError, match=said):
         packs.release(course, "week-01")
-    assert said in str(error.value)
-    assert "\n" not in str(error.value)
     assert not (tmp_path / "release").exists()
     assert (dict(checks.names()), {m for m in sys.modules if "90_doubling" in m}) == (before[0], set())
     assert checks.run("pg-loss", lambda *_: 0).kind == "returned"

@@ -15,6 +15,7 @@ import contextlib
 import itertools
 import json
 import struct
+from collections.abc import Callable
 from typing import IO, Any
 
 import torch
@@ -82,6 +83,10 @@ class Side:
         The calls whose graphs are not needed any more.
     """
 
+    # Of a message whose reader knows objects by their numbers; of one that may answer a message with objects.
+    writer: Callable[[dict[int, Any]], Writer]
+    reader: Callable[[dict[int, Any], Attach | None], Reader]
+
     def __init__(self, reads: IO[bytes], writes: IO[bytes]) -> None:
         self._reads, self._writes = reads, writes
         self._calls = itertools.count(1)
@@ -109,13 +114,10 @@ class Side:
         return kind, self._exactly(size)
 
     def _exactly(self, size: int) -> bytes:
-        try:
-            found = self._reads.read(size)
-        except (OSError, ValueError):
-            found = b""
-        if len(found) < size:
-            raise Ended("ended")
-        return found
+        with contextlib.suppress(OSError, ValueError):
+            if len(found := self._reads.read(size)) == size:
+                return found
+        raise Ended("ended")
 
     # --- asking and answering
 
@@ -141,8 +143,8 @@ class Side:
                 found = reader.value(payload)
                 if kind == _RAISED:
                     found = self.exception(found)
-            except Exception as error:  # whatever goes wrong is the sender's doing
-                raise Ended("forged", error) from None
+            except Exception:  # whatever goes wrong is the sender's doing
+                raise Ended("forged") from None
             if kind == _RAISED:
                 raise found
             return found
@@ -150,7 +152,7 @@ class Side:
     def answer(self, data: bytes) -> None:
         """Do what was asked, and send the result."""
         try:
-            reader = self.reader({})
+            reader = self.reader({}, None)
             verb, args, kwargs, context = (reader.value(node) for node in json.loads(data))
             call, grad, seed, gone = context
             for number in gone:
@@ -158,16 +160,16 @@ class Side:
             self.seeded(seed)
             named, objects = dict(kwargs), reader.objects
             before = self._contents(objects)
-        except Exception as error:
-            raise Ended("forged", type(error).__name__) from None
+        except Exception:
+            raise Ended("forged") from None
         tensors = {n: getattr(t, "leaf", t) for n, t in objects.items() if isinstance(t, torch.Tensor)}
         inputs = {n: leaf for n, leaf in tensors.items() if leaf.requires_grad}
         kind, found = _VALUE, None
         with torch.set_grad_enabled(bool(grad)):
             try:
                 found = self.do(verb, args, named)
-            except Malformed as error:
-                raise Ended("forged", error) from None
+            except Malformed:
+                raise Ended("forged") from None
             except Ended:
                 raise
             except BaseException as error:
@@ -221,14 +223,6 @@ class Side:
 
     # --- what the two sides do differently
 
-    def writer(self, known: dict[int, Any]) -> Writer:
-        """A writer of a message whose reader knows these objects by their numbers."""
-        raise NotImplementedError
-
-    def reader(self, sent: dict[int, Any], attach: Attach | None = None) -> Reader:
-        """A reader of a message, which may be the answer to one with which objects were sent."""
-        raise NotImplementedError
-
     def described(self, error: BaseException) -> dict[str, Any]:
         """Describe an exception that the other side raises in its turn."""
         kinds = type(error).__mro__
@@ -252,10 +246,12 @@ class Side:
 
 
 def raised_as(name: str, base: type[BaseException], message: str, **own: Any) -> BaseException:
-    """An exception of a class of this name, below `base` or the nearest class above that takes a message."""
-    content = {"__str__": lambda self: message, "__module__": "builtins", **own}
-    for above in base.__mro__:
-        if issubclass(above, BaseException):
-            with contextlib.suppress(TypeError):  # as of UnicodeDecodeError, which takes five
-                return type(name, (above,), content)(message)
-    raise TypeError(f"`base` must be an exception, got {base.__name__}")
+    """An exception of a class of this name below `base`, however that is made."""
+    content = {
+        "__init__": lambda self: None,
+        "__str__": lambda self: message,
+        "__module__": "builtins",
+        **own,
+    }
+    made: BaseException = type(name, (base,), content)()
+    return made

@@ -37,6 +37,6 @@ class Ended(BaseException):
     reason is "time", "ended", "memory" or "forged"; the words are for a reader.
     """
 
-    def __init__(self, reason: str, detail: object = "") -> None:
-        super().__init__(detail or _WORDS[reason])
+    def __init__(self, reason: str) -> None:
+        super().__init__(_WORDS[reason])
         self.reason, self.words = reason, _WORDS[reason]

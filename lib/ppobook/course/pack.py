@@ -9,8 +9,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import cached_property
 
-from ppobook.run.spellings import did_you_mean
 from ppobook.teaching.tags import Notebook
+from ppobook.validation import choice
 
 __all__ = ["Pack", "PackPart", "answers_of", "named"]
 
@@ -72,11 +72,8 @@ class Pack:
 
 def named(parts: Sequence[PackPart], name: str) -> PackPart:
     """The part of this name."""
-    for one in parts:
-        if one.name == name:
-            return one
-    known = [one.name for one in parts]
-    raise ValueError(f"the part must be one of {', '.join(known)}, got {name!r}{did_you_mean(name, known)}")
+    names = [one.name for one in parts]
+    return parts[names.index(choice("the part", name, names))]
 
 
 def answers_of(source: str) -> dict[str, str]:
