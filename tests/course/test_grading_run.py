@@ -63,7 +63,7 @@ def test_what_cannot_be_graded_gets_nothing_and_a_reason_and_stops_nobody(course
     found = run.grade(course, SHEET, handed, open_grader, seconds=20, shown=False)
     assert (found.graded, found.kept, found.failed) == (5, 0, {})
     assert found.nothing == {
-        "bob": "the process that graded it ended by SIGKILL",
+        "bob": "the process that graded it ended",
         "eve": "RuntimeError: <script>",
         "mel": "grading it took longer than 20 seconds",
         "zoe": "MemoryError",
@@ -84,7 +84,7 @@ def test_one_that_the_machine_failed_is_tried_again(course, capfd):
 
 
 def test_a_grader_that_does_not_start_is_said_once(course, capfd):
-    with pytest.raises(ChildProcessError, match="could not be started: its process ended with exit code 1"):
+    with pytest.raises(ChildProcessError, match="could not be started"):
         run.grade(course, SHEET, [hand_in(course, "ada"), hand_in(course, "bob")], open_nothing, shown=False)
     assert "no sandbox" in capfd.readouterr().err
 
@@ -129,7 +129,7 @@ def test_one_part_for_all(course, monkeypatch):
     assert after.parts["hunt-minmax"] == before.parts["hunt-minmax"]
     assert after.checks == {"clipped-loss": "check-2", "hunt-minmax": "check-1"}
     assert scores(course, handed) == {"ada": 4}
-    with pytest.raises(ValueError, match=r"part must be one of clipped-loss, .*, got 'clip'"):
+    with pytest.raises(ValueError, match="the part must be one of .*, got .clip."):
         run.grade(course, sheet, handed, open_grader, part="clip", shown=False)
 
 
