@@ -78,8 +78,8 @@ def test_an_own_exercise_from_release_to_grades(tmp_path, capsys):
     # A mended check grades again; one that can't be loaded is refused before anything is graded.
     replace(file(course.folder), "squared", "squarred")
     replace(file(course.folder, "_checks.toml"), "squared", "squarred")
-    todo, _ = run.due(course.folder, work.sheet(course, "week-01"), collecting.counting(course, "week-01"))
-    assert [why for _, why in todo] == ["another check"] * 3
+    todo = run.due(course.folder, work.sheet(course, "week-01"), collecting.counting(course, "week-01"))
+    assert len(todo) == 3
     file(course.folder).write_text("import nothing_of_that_name\n")
     assert main(["course", "grade", "week-01", "--course", folder]) == 2
     assert "exercises/90_doubling_checks.py, line 1: ModuleNotFoundError" in capsys.readouterr().err

@@ -76,7 +76,7 @@ def _grade(opened: Course, name: str, part: str | None, again: bool, processes: 
 
     validation.count("processes", processes)
     sheet, counting = work.sheet(opened, name), collecting.counting(opened, name)
-    todo, _ = run.due(opened.folder, sheet, counting, part=part, again=again)
+    todo = run.due(opened.folder, sheet, counting, part=part, again=again)
     if part is None:
         _say_changed(opened, name)
     for one in sets.open_all(packs.handed_out(opened, name).set, opened.folder):
@@ -211,8 +211,8 @@ def grades(names: Names = (), /, *, form: Form = "plain", course: Folder = ".") 
     for state in states:
         handed = [(who, one) for one in state.submissions for who in one.students]
         late = {who: "?" if one.late_unknown else str(one.late_days) for who, one in handed}
-        todo, _ = run.due(opened.folder, state.sheet, state.submissions)
-        to_grade = {who for one, _ in todo for who in one.students}
+        todo = run.due(opened.folder, state.sheet, state.submissions)
+        to_grade = {who for one in todo for who in one.students}
         columns.append(grades.Column(state.sheet, state.scores, late, to_grade))
     table = grades.written(grades.table(form, roster.load(opened.folder), columns))
     file = opened.folder / "grades" / f"{'-'.join([form, *(chosen if names else ())])}.csv"
@@ -312,8 +312,7 @@ def _say_unfinished(course: Course, state: State) -> None:
     from ppobook.course import run
 
     name = state.sheet.assignment
-    todo, _ = run.due(course.folder, state.sheet, state.submissions)
-    if todo:
+    if todo := run.due(course.folder, state.sheet, state.submissions):
         said = validation.counted(len(todo), "submission")
         print(f"! {name}: {said} to grade: ppobook course grade {name}")
     _say_waiting(state)
