@@ -198,7 +198,7 @@ def test_only_what_was_lent_can_be_asked_for(f, grader):
         f("def f(): return kept(1)")()
 
 
-_CONTEXT = ["tuple", [9, False, None, ["tuple", []]]]
+_CONTEXT = ["tuple", [9, False, None]]
 _REQUEST = [["tuple", ["cell", "1", 1]], *[["tuple", []]] * 2, _CONTEXT]
 FRAMES = {
     "half a message": "b'='",

@@ -173,7 +173,7 @@ def test_the_sentences_can_be_translated(tmp_path):
     html = page(replace(SETTING, words=feedback.words(tmp_path)), mark=0.5)
     assert '<html lang="de">' in html
     assert "7,5 von 10 Punkten" in html
-    for wrong in ('of = "{points} von {most}"', 'zzz = "x"', "x"):
+    for wrong in ('of = "{points} von {most}"', 'zzz = "x"'):
         (tmp_path / "feedback.toml").write_text(wrong)
         with pytest.raises(ValueError, match=r"feedback\.toml"):
             feedback.words(tmp_path)

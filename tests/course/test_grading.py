@@ -110,7 +110,7 @@ def test_parts_have_probes_of_their_own():
 
 
 def said_of(result):
-    return [f"{error.type}: {error.message}" for error in result.errors]
+    return [f"{error['type']}: {error['message']}" for error in result.errors]
 
 
 LOOK = "raise Exception(random.random(), np.random.rand(), torch.rand(1).item())"
@@ -152,8 +152,8 @@ def test_cells_have_half_of_the_time_and_what_is_defined_is_judged(grade):
     limits = Limits(cell_seconds=900.0, submission_seconds=60.0)
     result = grade(data=json.dumps(data).encode(), limits=limits)
     assert kinds(result) == ALL_RIGHT
-    assert [error.type for error in result.errors] == ["TooSlow", "TooSlow"]
-    assert "took more than half" in result.errors[1].message
+    assert [error["type"] for error in result.errors] == ["TooSlow", "TooSlow"]
+    assert "took more than half" in result.errors[1]["message"]
     result = grade(limits=Limits(submission_seconds=0.0))
     assert set(kinds(result).values()) == {"ended"}
 

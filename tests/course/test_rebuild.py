@@ -185,15 +185,15 @@ def test_other_encodings_are_read(encoding):
 @pytest.mark.parametrize(
     ("data", "said"),
     [
-        (b"", "empty"),
         (submitted()[:400], "truncated"),
-        (b"[1, 2]", "no cells"),
+        (b"[1, 2]", "no notebook"),
+        (b'{"cells": 7}', "no notebook"),
         (b"[" * 100_000, "no notebook"),
         (b" " * (20 * 2**20 + 1), "at most 20 MB, 2000 cells and 1 MB of code"),
         (b'{"cells": [' + b",".join([b"1"] * 3000) + b"]}", "at most 20 MB"),
         (submitted(lambda cells: [*cells, cell("mine", "x = 1\n" * 2**18)]), "at most 20 MB"),
     ],
-    ids=["empty", "cut", "list", "deep", "large", "many", "code"],
+    ids=["cut", "list", "number", "deep", "large", "many", "code"],
 )
 def test_what_is_no_notebook_is_refused_in_a_sentence(data, said):
     with pytest.raises(Unreadable, match=said):

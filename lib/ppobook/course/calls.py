@@ -114,7 +114,7 @@ class Grader(Side):
 
     def name(self, expression: str) -> Any:
         """Return an object of the student's notebook by its expression. Earlier loans end."""
-        for held in (self.lent, self._numbers, self.objects, self.ids):
+        for held in (self.lent, self._numbers, self.objects, self.ids, self._graphs):
             held.clear()
         return self.ask(("name", expression))
 

@@ -31,7 +31,7 @@ MESSAGE = 5000  # characters of an exception's text that are sent
 
 
 class Graphs:
-    """The autograd graphs that one call left on the other side, kept there as long as this object lives."""
+    """The autograd graphs that one call left on the other side, kept there until the next name is asked for."""
 
     def __init__(self, side: Side, call: int, sent: dict[int, Any]) -> None:
         self.side, self.call = side, call
@@ -49,9 +49,6 @@ class Graphs:
             if slope is not None and getattr(slope, "shape", None) != leaf.shape:
                 raise Ended("forged")
         return slopes
-
-    def __del__(self) -> None:
-        self.side.forgotten.append(self.call)
 
 
 class _Border(torch.autograd.Function):
@@ -79,8 +76,6 @@ class Side:
         By its number, what the grader has sent of objects that can change; here the object of this side.
     lent : dict
         By its number, what the other side may call.
-    forgotten : list
-        The calls whose graphs are not needed any more.
     """
 
     # Of a message whose reader knows objects by their numbers; of one that may answer a message with objects.
@@ -95,7 +90,6 @@ class Side:
         self.lent: dict[int, Any] = {}
         self._numbers: dict[int, int] = {}  # of what was lent, by its id()
         self._lent_count = itertools.count(1)
-        self.forgotten: list[int] = []
 
     # --- messages
 
@@ -124,8 +118,7 @@ class Side:
     def ask(self, verb: tuple[Any, ...], args: tuple[Any, ...] = (), kwargs: Any = None) -> Any:
         """Send a request, answer what is asked meanwhile, and give back the value or raise the exception."""
         call = next(self._calls)
-        self.forgotten, gone = [], self.forgotten
-        context = call, torch.is_grad_enabled(), self.seed(), tuple(gone)
+        context = call, torch.is_grad_enabled(), self.seed()
         writer = self.writer({})
         parts = (verb, args, tuple((kwargs or {}).items()), context)
         self.send(_ASK, [writer.node(part) for part in parts])
@@ -154,9 +147,7 @@ class Side:
         try:
             reader = self.reader({}, None)
             verb, args, kwargs, context = (reader.value(node) for node in json.loads(data))
-            call, grad, seed, gone = context
-            for number in gone:
-                self._graphs.pop(number, None)
+            call, grad, seed = context
             self.seeded(seed)
             named, objects = dict(kwargs), reader.objects
             before = self._contents(objects)

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import hashlib
 import hmac
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,8 +18,6 @@ from ppobook.course import trail
 from ppobook.course.gradebook import Decisions, PartScore, decide, scores
 from ppobook.course.records import Record, Sheet, Submission, read_records, text_digest
 from ppobook.course.safe_text import rendered, statement
-
-LONGEST_COMMENT = 5000
 
 
 class Conflict(Exception):  # noqa: N818
@@ -76,7 +73,7 @@ class Marking:
 
     def question(self, assignment: str, part: str) -> dict[str, Any]:
         """One question with its rubric and all answers to it; equal ones in one entry."""
-        asked = self._sheet(assignment).part(part)
+        asked = self.work[assignment][0].part(part)
         answers = self._answers(assignment, part)
         graded = self._records(assignment)
         groups: dict[Any, list[_Answer]] = {}
@@ -109,12 +106,9 @@ class Marking:
         ValueError
             The points or the comment can't be saved.
         """
-        most = self._sheet(assignment).part(part).points
-        a_number = isinstance(points, int | float) and not isinstance(points, bool) and math.isfinite(points)
-        if points is not None and not (a_number and 0 <= points <= most):
+        most = self.work[assignment][0].part(part).points
+        if points is not None and not (type(points) in (int, float) and 0 <= points <= most):
             raise ValueError(f"points must be from 0 to {most:g}, got {points!r}")
-        if not isinstance(comment, str) or len(comment) > LONGEST_COMMENT:
-            raise ValueError(f"comment must be a text of at most {LONGEST_COMMENT} characters")
         with trail.locked(self.folder / ".marking.lock"):
             answers = self._chosen(assignment, part, seen)
             if any(one.seen != seen[one.key] for one in answers):
@@ -134,11 +128,6 @@ class Marking:
             return self._entry(self._chosen(assignment, part, seen))
 
     # --- inside -----------------------------------------------------------------------------------------
-
-    def _sheet(self, assignment: str) -> Sheet:
-        if assignment not in self.work:
-            raise ValueError(f"assignment must be one of {', '.join(self.work)}, got {assignment!r}")
-        return self.work[assignment][0]
 
     def _records(self, assignment: str) -> dict[str, Record]:
         """The records of those whose submission is graded for what was handed out."""

@@ -148,6 +148,7 @@ class Worker(Side):
                 return None if error is None else self.described(error)
             case ("name", expression):
                 self.objects.clear()
+                self._graphs.clear()
                 return self.notebook.value(expression)
             case ("beside", number, name):
                 companion, *args = args
