@@ -14,7 +14,7 @@ from typing import Any
 from zoneinfo import ZoneInfo
 
 import pytest
-from made_up_class import DUE, SHEET, grade_one
+from made_up_class import DUE, MISTAKE, SHEET, grade_one
 
 from ppobook.course import feedback, returning
 from ppobook.course.feedback import Page, Setting
@@ -88,8 +88,7 @@ def page(
     sheet = replace(SHEET, title=answer.get("title", ""))
     if partial:
         sheet = replace(sheet, parts=(replace(SHEET.parts[0], partial=partial), *SHEET.parts[1:]))
-    options = answer.get("over", True), answer.get("varied", ())
-    return Page(setting, sheet, submission, record, score, name, *options).html()
+    return Page(setting, sheet, submission, record, score, name, answer.get("over", True)).html()
 
 
 def text(html: str) -> str:
@@ -151,7 +150,8 @@ def test_what_is_not_marked_or_not_there_is_said():
     assert "Some answers are not marked yet" in page(text="It is min.")
     assert "Nothing was written." in page(text=" ")
     assert WORDS["cell_missing"] in text(page(missing=[WHY]))
-    assert WORDS["varied"] in text(page(varied=("clipped-loss",), **{"clipped-loss": 0}))
+    varied = ("mistake", "a name", f"{MISTAKE}\n  (In this course A = +3.)")
+    assert "(In this course A = +3.)" in text(page(verdicts={"clipped-loss": varied}))
     group = page(students=("ada", "bob"))
     assert "Your group handed in one submission" in group
     assert "bob" not in group

@@ -172,14 +172,14 @@ def feedback(names: Names = (), /, *, give_back: MaybeFile = None, course: Folde
     if give_back is not None and len(chosen) != 1:
         raise ValueError("give_back must be the download of one assignment; name it")
     for name in chosen:
-        state, varied = work.state(opened, name), work.varied(opened, name)
+        state = work.state(opened, name)
         over = lateness.over(opened, opened.assignment(name), datetime.now(UTC))
         graded = list(state.graded())
         for who, submission in graded:
             found = state.records[who], state.scores[who], students[who]
             path = opened.folder / "feedback" / who / f"{name}.html"
             path.parent.mkdir(parents=True, exist_ok=True)
-            page = Page(setting, state.sheet, submission, *found, over, varied)
+            page = Page(setting, state.sheet, submission, *found, over)
             atomic_write(path, page.html(), sync=False)
         print(f"{name}: {validation.counted(len(graded), 'page')} written")
         if give_back is not None:
@@ -239,9 +239,9 @@ def report(names: Names = (), /, *, with_names: bool = False, course: Folder = "
     count = len(roster.load(opened.folder))
     found = []
     for name in work.released(opened, names):
-        state, varied = work.state(opened, name), work.varied(opened, name)
+        state = work.state(opened, name)
         facts = (state.sheet, state.submissions, state.records, state.scores, count)
-        found.append(report.report(*facts, names=with_names, varied=varied))
+        found.append(report.report(*facts, names=with_names))
     print("\n\n".join(found))
 
 

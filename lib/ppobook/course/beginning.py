@@ -69,7 +69,6 @@ def begin(folder: str | Path, first: date | None = None, weeks: int = 14) -> Non
         raise ValueError(f"folder must be one without a {FILE}, got {str(folder)!r}, which has one")
     if folder.resolve().is_relative_to(find_source()):
         raise ValueError(f"folder must be outside of the book's, which is public, got {str(folder)!r}")
-    validation.count("weeks", weeks, high=60)
     first = first or date.today() + timedelta(days=7 - date.today().weekday())
     text = _TEXT.format(
         begin=first,

@@ -31,7 +31,7 @@ MESSAGE = 5000  # characters of an exception's text that are sent
 
 
 class Graphs:
-    """The autograd graphs that one call left on the other side, kept there until the next name is asked for."""
+    """The autograd graphs of one call on the other side, kept there until the next name is asked for."""
 
     def __init__(self, side: Side, call: int, sent: dict[int, Any]) -> None:
         self.side, self.call = side, call

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from ppobook.course import collecting, gradebook, own_checks, packs, roster, trail
+from ppobook.course import collecting, gradebook, own_checks, packs, roster
 from ppobook.course.feedback import Setting, words
 from ppobook.course.gradebook import Decisions, Score, decide, scores
 from ppobook.course.pack import named
@@ -70,12 +70,6 @@ def changed(course: Course, name: str) -> bool:
         return True
 
 
-def varied(course: Course, name: str) -> frozenset[str]:
-    """The parts of an assignment that were handed out with other numbers than the book's."""
-    drawn = packs.drawn(course, packs.handed_out(course, name))
-    return frozenset(part for part, one in drawn.items() if one.note)
-
-
 def state(course: Course, name: str) -> State:
     """Return an assignment as it stands."""
     work, counting = sheet(course, name), collecting.counting(course, name)
@@ -118,17 +112,16 @@ def correct(
     `what` is points, full, excused or undo. An empty `part` is the whole assignment, from which a student can
     be excused; an empty `student` is everyone. What comes back are those for whom it counts.
     """
-    reason = trail.reason(reason)
     if not part and (what not in ("excused", "undo") or not student):
         raise ValueError(f"a part of {name} must be given; only --student STUDENT --excused does without")
     most = sheet(course, name).part(part).points if part else 0.0
     if points is not None and not 0 <= points <= most:
         raise ValueError(f"points must be from 0 to {most:g}, got {points:g}")
-    who: tuple[str, ...] = (gradebook.EVERYONE,)
+    who: tuple[str, ...] = (student or gradebook.EVERYONE,)
     if student:
         roster.find(roster.load(course.folder), student)
-        together = [s.students for s in collecting.counting(course, name) if student in s.students]
-        who = together[0] if together and part else (student,)
+    for one in collecting.counting(course, name) if part else ():
+        who = one.students if student in one.students else who
     for member in who:
         decide(course.folder, name, what, member, part, points=points, max=most, comment=reason)
     return list(who)
