@@ -42,7 +42,6 @@ class File:
 
     @property
     def name(self) -> str:
-        """The last part of its path."""
         return self.parts[-1]
 
 
@@ -58,7 +57,6 @@ def _parts(name: str) -> tuple[str, ...]:
 
 
 def _is_junk(parts: tuple[str, ...]) -> bool:
-    """Return whether a path belongs to an operating system or an editor."""
     return any(map(_JUNK.fullmatch, parts))
 
 
@@ -74,7 +72,6 @@ def _within(data: bytes, name: str) -> bytes:
 
 
 def of_zip(content: bytes | Path, zone: tzinfo) -> Source:
-    """The files of a zip."""
 
     def read(entry: zipfile.ZipInfo) -> bytes:
         try:
@@ -118,7 +115,6 @@ def of_folder(folder: Path) -> Source:
 
 
 def of_file(path: Path) -> bytes:
-    """The content of a file on the disk."""
     try:
         with path.open("rb") as file:
             return _within(file.read(LARGEST + 1), path.name)

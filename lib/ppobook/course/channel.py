@@ -38,7 +38,6 @@ class Graphs:
         self.inputs = {n: t for n, t in sent.items() if isinstance(t, torch.Tensor) and t.requires_grad}
 
     def attach(self, number: int, value: torch.Tensor) -> torch.Tensor:
-        """Attach a tensor to the graph that it has on the other side."""
         return _Border.apply(self, number, value, *self.inputs.values())
 
     def gradients(self, number: int, gradient: torch.Tensor) -> list[torch.Tensor | None]:
@@ -182,7 +181,6 @@ class Side:
         return [node, changes], writer.graphs
 
     def _contents(self, objects: dict[int, Any]) -> dict[int, Any]:
-        """The content of objects, to see which of them change."""
         writer = self.writer(objects)
         return {n: writer.content(value) for n, value in objects.items()}
 

@@ -40,7 +40,6 @@ class Kept:
 
     @property
     def path(self) -> Path | None:
-        """The notebook's; None where it has none."""
         name = self.receipt["notebook"]
         return self.folder / name if name else None
 
@@ -123,7 +122,6 @@ def collect(
 
 
 def _released(course: Course, name: str) -> datetime | None:
-    """When an assignment was released first."""
     entries = (one for one in trail.read(course.folder) if one["what"] == "release")
     times = [datetime.fromisoformat(one["time"]) for one in entries if one.get("assignment") == name]
     return min(times, default=None)
@@ -141,7 +139,6 @@ def _keep(
     given: datetime | None,
     result: Collected,
 ) -> None:
-    """Keep one submission, or give it another time where it is kept already."""
     name, student, time = assignment.name, made.student, _local(course, made.time)
     parent = course.folder / SUBMITTED / name / (student or f"{UNKNOWN}/{_safe(made.label)}")
     content = [data for i, (_, data, _) in enumerate(made.notebooks) if chosen in (None, i)]
@@ -191,7 +188,6 @@ def _local(course: Course, time: datetime | None) -> str | None:
 
 
 def _when(course: Course, assignment: Assignment, student: str, made: HandedIn) -> str:
-    """When it came and how late that is, for a reader."""
     if made.time is None:
         return "late, time unknown" if made.late else "in time"
     due = lateness.deadline(course, assignment, student)
@@ -234,13 +230,11 @@ def _receipt(path: Path) -> Kept:
 
 
 def _kept(parent: Path) -> list[Kept]:
-    """The submissions of a student, the last one last."""
     found = [_receipt(path) for path in parent.glob(f"[!.]*/{RECEIPT}")]
     return sorted(found, key=lambda one: (one.time or one.collected, one.folder.name))
 
 
 def _safe(label: str) -> str:
-    """A label as a folder's name."""
     return re.sub(r"[^A-Za-z0-9@+-]+", "_", label)[:60].strip("_") or "nameless"
 
 

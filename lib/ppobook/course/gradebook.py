@@ -120,7 +120,6 @@ class PartScore:
 
     @property
     def comments(self) -> list[str]:
-        """Return the text that the student can read about it: a correction's reason, a marker's comment."""
         return [one for one in (self.reason, self.comment) if one]
 
     @property
@@ -159,7 +158,6 @@ class Score:
 
     @property
     def final(self) -> float:
-        """The points that count."""
         return self.points - self.penalty
 
     @property

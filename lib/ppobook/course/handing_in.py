@@ -43,7 +43,6 @@ def late_in_words(late: Late) -> str:
 
 
 def in_points(points: float) -> str:
-    """1 point, 2.5 points."""
     return f"{points:g} point{'' if points == 1 else 's'}"
 
 

@@ -56,7 +56,6 @@ def extend(course: Course, student: str, assignment: str, until: datetime, reaso
 
 
 def extensions(course: Course, assignment: Assignment) -> dict[str, datetime]:
-    """Until when students have more time for an assignment."""
     return {
         one["student"]: datetime.fromisoformat(one["until"]).astimezone(course.timezone)
         for one in trail.read(course.folder)

@@ -24,7 +24,6 @@ class Conflict(Exception):  # noqa: N818
     """The saved entry was changed elsewhere meanwhile; `entry` is what stands there now."""
 
     def __init__(self, entry: Mapping[str, Any]) -> None:
-        super().__init__("changed elsewhere")
         self.entry = entry
 
 
@@ -44,7 +43,6 @@ class _Answer:
 
     @property
     def seen(self) -> str:
-        """An identifier of the state that was seen."""
         state = [text_digest(self.text), self.score.reason, *(one.id for one in self.score.marks)]
         return hashlib.sha256("\n".join(state).encode()).hexdigest()[:16]
 
@@ -149,7 +147,7 @@ class Marking:
 
     def _chosen(self, assignment: str, part: str, keys: Mapping[str, str]) -> list[_Answer]:
         chosen = [answer for answer in self._answers(assignment, part) if answer.key in keys]
-        if not chosen or len(chosen) != len(keys):
+        if len(chosen) != len(keys):
             raise ValueError("the answers must be there, got some that are gone; load the page again")
         return chosen
 

@@ -24,18 +24,11 @@ from ppobook.teaching.tags import Cell, part
 
 
 def beside(master: Path) -> Path:
-    """The file of checks that belongs to a master, whether it is there or not."""
     return master.with_name(f"{master.stem}_checks.py")
 
 
 def known(found: ExerciseSet) -> AbstractContextManager[Mapping[str, Any]]:
-    """The checks of a set's own by name, which `checks.run` knows until the block is left.
-
-    Raises
-    ------
-    ValueError
-        The file can't be loaded, or a check of it has the name of one of the book's.
-    """
+    """The checks of a set's own by name, which `checks.run` knows in the block: see `others.known`."""
     file = beside(found.path)
     return others.known(file) if found.own and file.exists() else nullcontext({})
 

@@ -47,17 +47,14 @@ class Pack:
 
     @property
     def tested(self) -> tuple[PackPart, ...]:
-        """The parts that a check judges."""
         return tuple(one for one in self.parts if one.role == "test")
 
     @property
     def manual(self) -> tuple[PackPart, ...]:
-        """The parts that a person reads."""
         return tuple(one for one in self.parts if one.role == "manual")
 
     @property
     def points(self) -> float:
-        """The points of all parts."""
         return sum(one.points for one in self.parts)
 
     @cached_property
@@ -66,12 +63,10 @@ class Pack:
         return hashlib.sha256(json.dumps(asdict(self), sort_keys=True).encode()).hexdigest()
 
     def part(self, name: str) -> PackPart:
-        """The part of this name."""
         return named(self.parts, name)
 
 
 def named(parts: Sequence[PackPart], name: str) -> PackPart:
-    """The part of this name."""
     names = [one.name for one in parts]
     return parts[names.index(choice("the part", name, names))]
 

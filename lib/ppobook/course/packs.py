@@ -51,7 +51,6 @@ def released(course: Course, name: str) -> Pack | None:
 
 
 def handed_out(course: Course, name: str) -> Pack:
-    """The pack of an assignment as it was handed out."""
     pack = released(course, course.assignment(name).name)
     if pack is None:
         raise ValueError(f"assignment {name} must be released first: ppobook course release {name}")
@@ -59,7 +58,6 @@ def handed_out(course: Course, name: str) -> Pack:
 
 
 def earlier(course: Course, name: str) -> list[Notebook]:
-    """The notebooks of an assignment that were handed out before it was released anew."""
     return [_read(path).notebook for path in sorted((course.folder / EARLIER).glob(f"{name}.*.json"))]
 
 
@@ -69,18 +67,17 @@ def _read(path: Path) -> Pack:
 
 
 def drawn(course: Course, pack: Pack) -> dict[str, Variant]:
-    """The variants that were drawn for the parts of a pack, by part."""
-    found: dict[str, Variant] = {}
-    for one in sets.open_all(pack.set, course.folder):
-        found |= _drawn(course, pack.assignment, one, [p.name for p in masters.parts(pack.notebook)])
-    return found
+    found = sets.open_all(pack.set, course.folder)
+    return {name: form for one in found for name, form in _drawn(course, pack.assignment, one, pack.notebook)}
 
 
-def _drawn(course: Course, name: str, found: ExerciseSet, names: Collection[str]) -> dict[str, Variant]:
+def _drawn(
+    course: Course, name: str, found: ExerciseSet, notebook: Notebook
+) -> Iterator[tuple[str, Variant]]:
     declared = variants.declared(found.path)
-    return {
-        part: variants.draw(course.secret, name, part, declared[part]) for part in names if part in declared
-    }
+    for one in masters.parts(notebook):
+        if one.name in declared:
+            yield one.name, variants.draw(course.secret, name, one.name, declared[one.name])
 
 
 def solved(course: Course, pack: Pack) -> Notebook:
@@ -139,7 +136,7 @@ def _of_set(
 ) -> tuple[list[Cell], dict[str, str]]:
     """The cells of one set as students get them, and the model answers and rubrics by part."""
     notebook = masters.reader(master)
-    forms = _drawn(course, assignment.name, found, [p.name for p in masters.parts(notebook)])
+    forms = dict(_drawn(course, assignment.name, found, notebook))
     for form in forms.values():
         notebook = form.apply(notebook)
     cells = notebook["cells"]

@@ -80,7 +80,6 @@ class _Own:
 
     @property
     def place(self) -> str:
-        """Its place for a reader."""
         return f"cell {self.index + 1}"
 
 
@@ -233,7 +232,6 @@ def _match_by_place(given: list[Cell], run: list[_Own], chosen: dict[int, _Own])
 
 
 def sources(submission: bytes) -> list[str]:
-    """The sources of a notebook's cells."""
     return [one.source for one in _cells(submission)]
 
 

@@ -108,7 +108,6 @@ def graded_file(folder: Path, assignment: str, student: str) -> Path:
 
 
 def write_record(folder: Path, record: Record) -> None:
-    """Write a record in one step: whoever reads it sees the old one or the new one."""
     path = graded_file(folder, record.assignment, record.student)
     path.parent.mkdir(parents=True, exist_ok=True)
     text = json.dumps(asdict(record), ensure_ascii=False, indent=1, allow_nan=False)

@@ -83,7 +83,6 @@ def _table(sheet: Sheet, mine: _Mine) -> Iterator[str]:
 
 
 def _written(record: Record, part: PackPart) -> bool:
-    """Return whether something was written for a part."""
     if part.role == "manual":
         return not record.is_empty(part.name)
     return record.parts.get(part.name, {}).get("kind") not in (None, "not yet", "missing", "unreadable")

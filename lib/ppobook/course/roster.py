@@ -30,7 +30,6 @@ class Student:
 
     @property
     def name(self) -> str:
-        """First and last name; the id where there are none."""
         return f"{self.first_name} {self.last_name}".strip() or self.student_id
 
 
@@ -54,7 +53,6 @@ _NOBODY = re.compile(r"points possible|student, test", re.I)
 
 
 def load(folder: Path) -> tuple[Student, ...]:
-    """The students of a course, in the order of roster.csv; none where there is no such file yet."""
     path = folder / FILE
     return read(path) if path.exists() else ()
 
@@ -142,7 +140,6 @@ def merged(folder: Path, new: Sequence[Student]) -> tuple[list[Student], list[st
 
 
 def write(folder: Path, students: Sequence[Student]) -> None:
-    """Write roster.csv in one step."""
     text = io.StringIO()
     writer = csv.DictWriter(text, COLUMNS, lineterminator="\n")
     writer.writeheader()
@@ -151,6 +148,5 @@ def write(folder: Path, students: Sequence[Student]) -> None:
 
 
 def find(students: Sequence[Student], identifier: str) -> Student:
-    """The student of this id."""
     ids = [one.student_id for one in students]
     return students[ids.index(choice("the student", identifier, ids))]

@@ -69,7 +69,7 @@ class _Markdown(MarkdownIt):
     """A parser for which no address is valid but that of a picture's place."""
 
     def validateLink(self, url: str) -> bool:  # noqa: N802
-        return pictures.is_place(url)
+        return pictures.PLACE.fullmatch(url) is not None
 
 
 @functools.cache

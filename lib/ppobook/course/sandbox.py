@@ -146,7 +146,6 @@ class Sandbox:
         return sum(self._cpu.values())
 
     def close(self) -> None:
-        """End it."""
         self.kill()
         if self._process.returncode is None:
             if self._watcher is not threading.current_thread():

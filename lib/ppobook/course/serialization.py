@@ -116,7 +116,6 @@ class Writer:
         return [kind, number, *self.content(value)]
 
     def number(self, value: Any) -> int:
-        """A number for an object that has none yet."""
         return -1 - len(self.sent)
 
     def content(self, value: Any) -> list[Any]:
@@ -280,7 +279,6 @@ class Reader:
         return {"list": list, "dict": dict, "torch generator": torch.Generator}[kind]()
 
     def referred(self, number: Any) -> Any:
-        """What the sender refers to by a number."""
         found = self.known[number]
         if isinstance(found, list | dict):  # named twice, a few of them could unfold to millions
             if number in self._containers:

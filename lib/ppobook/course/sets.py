@@ -34,7 +34,6 @@ class ExerciseSet:
 
     @functools.cached_property
     def exercises(self) -> tuple[Exercise, ...]:
-        """Its exercises, in order."""
         return tuple(masters.exercises(self.notebook))
 
 
@@ -73,7 +72,6 @@ def in_order() -> list[str]:
 
 
 def open_set(name: str, course: Path | None = None) -> ExerciseSet:
-    """The set of this name."""
     found = names(course)
     path = found[validation.choice("set", name, found)]
     own = path.parent != find_source() / "exercises" / "masters"

@@ -142,7 +142,6 @@ class Course:
             _once(f"groups.{name}", [student for group in groups for student in group])
 
     def assignment(self, name: str) -> Assignment:
-        """The assignment of this name."""
         names = [one.name for one in self.assignments]
         return self.assignments[names.index(validation.choice("the assignment", name, names))]
 

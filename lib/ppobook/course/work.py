@@ -36,7 +36,6 @@ class State:
 
 
 def sheet(course: Course, name: str) -> Sheet:
-    """Return the sheet of an assignment as it was handed out."""
     assignment, pack = course.assignment(name), packs.handed_out(course, name)
     partial = assignment.partial
     parts = tuple(replace(one, partial={**one.partial, **partial.get(one.name, {})}) for one in pack.parts)
@@ -71,7 +70,6 @@ def changed(course: Course, name: str) -> bool:
 
 
 def state(course: Course, name: str) -> State:
-    """Return an assignment as it stands."""
     work, counting = sheet(course, name), collecting.counting(course, name)
     everyone = [one.student_id for one in roster.load(course.folder)]
     records = read_records(course.folder, name, everyone)
@@ -90,7 +88,6 @@ def released(course: Course, names: tuple[str, ...] = ()) -> list[str]:
 
 
 def setting(course: Course) -> Setting:
-    """Return the data that all feedback pages of a course share."""
     return Setting(course.title, words(course.folder), course.timezone)
 
 

@@ -72,7 +72,6 @@ class Notebook:
         checks.check = lambda name, answer: None
 
     def run(self, source: str, seconds: float) -> BaseException | None:
-        """Run one cell; what it raised comes back."""
         with _clock(seconds):
             try:
                 found = self.shell.run_cell(source, store_history=False)
