@@ -447,10 +447,3 @@ def test_an_interrupted_collection_leaves_no_half(course, source, monkeypatch):
     collect(course, source)
     assert len(kept(course, "bob")) == 1
     assert not list((course.folder / "submitted").rglob(".part-*"))
-
-
-def test_what_can_not_be_collected(course, tmp_path):
-    with pytest.raises(ValueError, match="source must be a folder or a zip"):
-        collect(course, tmp_path / "nowhere")
-    with pytest.raises(ValueError, match=r"source 'class.zip': the zip must be whole"):
-        collect(course, put(tmp_path / "class.zip", b"PK"))

@@ -191,13 +191,6 @@ def test_a_correction_has_a_reason_and_survives_a_regrade(graded, run, monkeypat
     assert "got 'bib'. Did you mean 'bob'" in run(*nobody, code=2)
 
 
-def test_what_can_not_be_done_is_said_in_a_sentence(run):
-    assert "assignment week-01 must be released first" in run("grade", "week-01", code=2)
-    assert "the assignment must be one of" in run("grade", "week-9", code=2)
-    assert "processes must be an integer of at least 1" in run("grade", "week-02", "--processes", "0", code=2)
-    assert "Did you mean 'clipped-loss'?" in run("regrade", "cliped-loss", code=2)
-
-
 def test_only_the_instructor_reads_what_a_course_holds(graded, run):
     run("extend", "eve", "week-02", "--until", "2027-03-20 23:59", "--reason", "ill")
     run("feedback")

@@ -132,16 +132,6 @@ def test_one_part_for_all(course, monkeypatch):
         run.grade(course, sheet, handed, open_grader, part="clip", shown=False)
 
 
-def test_a_group_is_graded_once(course, monkeypatch):
-    here(monkeypatch)
-    log = course / "log.txt"
-    handed = [hand_in(course, "bob", "ada", late=2), hand_in(course, "eve")]
-    run.grade(course, SHEET, handed, partial(open_grader, log), shown=False)
-    assert graded_by(log) == ["bob", "eve"]
-    assert scores(course, handed) == pytest.approx({"ada": 5.6, "bob": 5.6, "eve": 7})
-    assert read_record(course, "week-03", "ada").by == "bob"
-
-
 def test_a_failure_does_not_lose_what_was_found(course, monkeypatch):
     handed = [hand_in(course, "ada")]
     here(monkeypatch)

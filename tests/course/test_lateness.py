@@ -37,11 +37,6 @@ def test_days_and_what_they_cost(delay, days, share):
     assert lateness(after(**delay), DUE, LATE) == Lateness(days, pytest.approx(share))
 
 
-def test_no_policy_means_nothing_late_counts():
-    assert lateness(after(minutes=2), DUE, Late()) == Lateness(1, 0)
-    assert lateness(after(days=9), DUE, Late(per_day=50, days=10)).share == 0
-
-
 @pytest.mark.parametrize(("day", "hours"), [((2027, 3, 27), 23), ((2027, 10, 30), 25)])
 def test_a_day_is_the_clocks(day, hours):
     due = datetime(*day, 23, 59, tzinfo=BERLIN)

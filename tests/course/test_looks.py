@@ -175,12 +175,6 @@ def test_equal_and_nearly_equal_answers_are_listed_and_no_others():
     assert "<b>bob</b><pre>def double" in page("Similar", found)
 
 
-def test_a_table_that_is_filled_by_hand_is_like_no_other():
-    table = "def double():\n    table = {1: (1.0, 2.0, 3.0, 4.0), 2: (2.0, -4.0, 6.0, 8.0)}\n    return table"
-    content = {who: json.dumps(notebook(table)).encode() for who in ("ada", "bob")}
-    assert similar(PACK, content) == []
-
-
 def test_what_was_handed_out_is_not_what_answers_have_in_common():
     given = notebook()
     given["cells"].insert(1, copy.deepcopy(given["cells"][0]) | {"id": "given", "source": LONG})

@@ -163,12 +163,6 @@ def ask(server: MarkingServer, path: str, body: Any = None, token: str | None = 
     return response.status, json.loads(text) if is_json else text, response.headers
 
 
-def test_it_listens_on_this_machine_only(server):
-    assert server.server_address[0] == "127.0.0.1"
-    assert server.address.startswith(f"http://127.0.0.1:{server.server_port}/{server.token}/")
-    assert len(server.token) >= 32
-
-
 def test_the_page_and_its_files(server):
     for path, kind in (("", "text/html"), ("page.js", "text/javascript"), ("page.css", "text/css")):
         status, _, headers = ask(server, path)
@@ -203,8 +197,3 @@ def test_without_the_token_nothing_is_shown_or_changed(server, token):
 @pytest.mark.parametrize("body", [b"{", b"[]", b"{}", b"\xff", b"0" * 300_000])
 def test_what_is_no_mark_is_refused(server, body):
     assert ask(server, "api/mark", body)[0] == 400
-
-
-@pytest.mark.parametrize("path", ["x", "../page.css", "../../log.jsonl", "..%2f..%2fcourse.yml"])
-def test_other_files_are_not_served(server, path):
-    assert ask(server, path)[0] == 400

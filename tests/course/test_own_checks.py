@@ -15,9 +15,8 @@ from small_course import CHECKS, MESSAGES, write_course
 from tiny_book import replace
 
 from ppobook.cli import main
-from ppobook.course import checking, collecting, masters, needed, own_checks, packs, run, sets, settings, work
+from ppobook.course import checking, collecting, masters, own_checks, packs, run, sets, settings, work
 from ppobook.course.grading import grade_submission, part_seeds
-from ppobook.course.rebuild import RunCell
 from ppobook.course.records import read_record
 from ppobook.course.sandbox import Limits
 from ppobook.teaching import checks
@@ -106,14 +105,6 @@ def test_a_students_process_has_nothing_of_the_check(tmp_path, verdict):
     assert found.kind == "right", found.message
 
 
-def test_what_is_asked_for_is_made_though_no_cell_calls_the_check():
-    cells = [RunCell("pack", "from functools import partial\n\ndef given(x): return 1\nprint(2)")]
-    kept = needed.needed(cells, ["partial(given, 1)"])[0].source
-    assert "partial" in kept
-    assert "given" in kept
-    assert "print" not in kept
-
-
 # --- what students get --------------------------------------------------------------------------------------
 
 
@@ -142,15 +133,6 @@ def test_the_test_cell_says_that_it_is_checked_later(tmp_path):
     assert said.getvalue() == "double: this exercise is checked when you hand it in.\n"
     assert space["y"] == 2
     assert handout.part("double").expression == "double"
-
-
-def test_an_own_exercise_may_use_a_check_of_the_book(tmp_path):
-    course = write_course(tmp_path)
-    text = file(tmp_path, ".md").read_text().replace(":double", ":reward-to-go")
-    file(tmp_path, ".md").write_text(text.replace('check("double"', 'check("reward-to-go"'))
-    handout = packs.make(course, course.assignments[0])
-    # Students have that check, so they can call it.
-    assert any(c["source"] == 'check("reward-to-go", double)' for c in handout.notebook["cells"])
 
 
 # --- what is refused ----------------------------------------------------------------------------------------

@@ -198,19 +198,6 @@ def test_the_solutions_are_those_of_the_variant_that_was_handed_out(tmp_path, ca
 # --- what is refused ----------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("name", "labels", "more", "said"),
-    [
-        ("90_dubling", [], "", "set must be .* got '90_dubling'. Did you mean '90_doubling'"),
-        ("90_doubling", ["doubel"], "", "exercises must be one of 'double', 'why', got 'doubel'"),
-        ("90_doubling", ["double"], ", points: {why: 3}", "points must be one of 'double', got 'why'"),
-    ],
-)
-def test_what_does_not_exist(tmp_path, name, labels, more, said):
-    with pytest.raises(ValueError, match=said):
-        make(assigned(tmp_path, name, labels, more))
-
-
 def test_an_own_set_that_breaks_the_rules(tmp_path):
     course = write_course(tmp_path)
     own = tmp_path / "exercises" / "90_doubling.md"

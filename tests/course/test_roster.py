@@ -81,14 +81,3 @@ def test_an_import_shows_what_changes_and_drops_nobody_who_handed_in(tmp_path, c
     assert [one.student_id for one in after] == ["ada", "zoe", "mel"]
     assert after[0].email == "ada@uni.example"  # what a list leaves out stays
     assert roster.merged(tmp_path, after) == (list(after), [])
-
-
-def test_the_file_round_trips(tmp_path):
-    write_course(tmp_path)
-    students = roster.load(tmp_path)
-    roster.write(tmp_path, students)
-    assert (tmp_path / "roster.csv").read_text() == ROSTER
-    assert roster.find(students, "eve").lms_id == "103"
-    with pytest.raises(ValueError, match="Did you mean 'eve'"):
-        roster.find(students, "evee")
-    assert roster.load(tmp_path / "exercises") == ()

@@ -89,15 +89,12 @@ class Writer:
 
     def _node(self, value: Any) -> Any:
         if isinstance(value, np.generic):
-            plain = value.dtype.kind not in _KINDS
-            return self.node(value.item()) if plain else ["scalar", *self.packed(np.asarray(value))]
+            return self.node(value.item())
         if value is None or isinstance(value, bool | int | float):
             return value
         if isinstance(value, str):
             self._grow(len(value))
             return value
-        if isinstance(value, bytes | bytearray):
-            return ["bytes", self.base64(value)]
         if isinstance(value, tuple):
             return ["tuple", *self.content([*value])]
         if isinstance(value, list | dict):
@@ -229,7 +226,7 @@ class Reader:
         elif isinstance(value, np.random.Generator):
             value.bit_generator.state = self.value(*content)
         elif isinstance(value, torch.Generator):
-            value.set_state(torch.frombuffer(bytearray(_decoded(*content)), dtype=torch.uint8))
+            value.set_state(torch.frombuffer(bytearray(base64.b64decode(*content)), dtype=torch.uint8))
         elif isinstance(value, np.ndarray):
             value[...] = _array(*content)
         elif isinstance(value, torch.Tensor):
@@ -248,10 +245,6 @@ class Reader:
                 return self.referred(number)
             case "tuple", (entries,):
                 return tuple([self.value(entry) for entry in entries])
-            case "scalar", packed:
-                return _array(*packed)[()]
-            case "bytes", (data,):
-                return _decoded(data)
             case "opaque", (str() as name,):
                 return opaque(name)
             case "array", (number, *content):
@@ -333,16 +326,14 @@ def _put_tensor(
         value.grad = slope if fits else None
 
 
-def _decoded(data: Any) -> bytes:
-    return base64.b64decode(data, validate=True)
-
-
 def _array(name: Any, shape: Any, data: Any) -> np.ndarray:
     """The array of which `Writer.packed` gave the dtype, the shape and the bytes."""
     dtype = np.dtype(name)
     if len(name) > 4 or dtype.kind not in _KINDS:
         raise Malformed("an array must hold numbers")
-    made: np.ndarray = np.ndarray(shape, np.uint8 if dtype.kind == "b" else dtype, bytearray(_decoded(data)))
+    made: np.ndarray = np.ndarray(
+        shape, np.uint8 if dtype.kind == "b" else dtype, bytearray(base64.b64decode(data))
+    )
     return made != 0 if dtype.kind == "b" else made
 
 
