@@ -117,20 +117,17 @@ def read(
     alone = File((whole(path.name),), time, lambda: archives.of_file(path))
     if student is not None:
         return [HandedIn(student, student, [alone])], []
-    clones: list[Path] = []
     files, notes = [alone], list[str]()
     if path.is_dir():
-        clones = [one for one in (path, *sorted(path.iterdir())) if one.is_dir() and archives.is_clone(one)]
         files, notes = archives.of_folder(path)
-        inside = [tuple(map(whole, one.relative_to(path).parts)) for one in clones]
-        files = [one for one in files if not any(one.parts[: len(c)] == c for c in inside)]
+        commits = {whole(one.parent.name): archives.committed(one.parent) for one in path.glob("*/.git")}
+        files = [replace(one, time=commits.get(one.parts[0]) or one.time) for one in files]
     elif path.suffix.lower() == ".zip" and not _of_file(path.stem, students, assignment):
         try:
             files, notes = archives.of_zip(path, course.timezone)
         except RefusedError as error:
             raise ValueError(f"source {path.name!r}: {error}") from None
-    found = [_of_clone(one, assignment, students) for one in clones]
-    return found + _grouped(_inside(files, students, assignment), time, students, assignment), notes
+    return _grouped(_inside(files, students, assignment), time, students, assignment), notes
 
 
 def _inside(files: list[File], students: Sequence[Student], assignment: str) -> list[File]:
@@ -173,18 +170,6 @@ def _grouped(
             made.late = True
             made.notes = ["Canvas says that it is late, but not when it came; --times gives that"]
     return list(found.values())
-
-
-def _of_clone(folder: Path, assignment: str, students: Sequence[Student]) -> HandedIn:
-    name = whole(folder.resolve().name)
-    made = HandedIn(name, _of_file(name, students, assignment), [], moment(folder.stat().st_mtime))
-    try:
-        (files, made.notes), made.time = archives.of_clone(folder)
-    except RefusedError as error:
-        made.notes = [str(error)]
-        return made
-    made.files = [one for one in files if one.name.lower().endswith(".ipynb")]
-    return made
 
 
 def opened(found: HandedIn, course: Course) -> HandedIn:
