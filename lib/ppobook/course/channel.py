@@ -69,12 +69,8 @@ class _Border(torch.autograd.Function):
 class Side:
     """One end of the channel.
 
-    Attributes
-    ----------
-    objects : dict
-        By its number, what the grader has sent of objects that can change; here the object of this side.
-    lent : dict
-        By its number, what the other side may call.
+    `objects` has by its number what the grader has sent of objects that can change, here as this side's own;
+    `lent` has by its number what the other side may call.
     """
 
     # Of a message whose reader knows objects by their numbers; of one that may answer a message with objects.

@@ -35,13 +35,7 @@ def check(course: Course, *, now: datetime | None = None) -> Iterator[Finding]:
     """Look at everything, and say what fails, what to know and what is well.
 
     The checks of the course's own exercises are tried: each has to accept the master's solution, and not the
-    pack as students get it.
-
-    Parameters
-    ----------
-    course : Course
-    now : datetime, optional
-        The time that dates are compared with.
+    pack as students get it. Dates are compared with `now`.
     """
     yield from _machine(course)
     yield from _dates(course, now or datetime.now(UTC))

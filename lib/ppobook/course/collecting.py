@@ -79,14 +79,9 @@ def collect(
 ) -> Collected:
     """Keep every submission of a source for an assignment of this name.
 
-    Parameters
-    ----------
-    source : path
-        A folder of zips, notebooks, folders or clones; the zip of Moodle or Canvas; or one student's file.
-    student : str, optional
-        Whose the source is, one file, whatever it is called. A file below `submitted` keeps its time.
-    times : mapping, optional
-        By student, when they handed in. It corrects what is kept already.
+    A source is a folder of zips, notebooks, folders or clones; the zip of Moodle or Canvas; or, with a
+    `student`, that student's one file, whatever it is called: one below `submitted` keeps its time.
+    `times` are by student, and correct what is kept already.
     """
     assignment = course.assignment(name)
     source = Path(source).expanduser()

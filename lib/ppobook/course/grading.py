@@ -86,17 +86,10 @@ def grade_submission(
     limits: Limits | None = None,
     only: str | None = None,
 ) -> Result:
-    """Grade one submission.
+    """Grade the bytes of a notebook that was handed in.
 
-    Parameters
-    ----------
-    pack : what was handed out
-    submission : the bytes of the notebook that was handed in
-    seed : function
-        Gives, by a part's name, the number that its random problems are drawn from: see `part_seeds`.
-    limits : Limits, optional
-    only : str, optional
-        The one part that is judged.
+    `seed` gives, by a part's name, the number that its random problems are drawn from: see `part_seeds`.
+    `only` is the one part that is judged.
     """
     try:
         rebuilt = rebuild(pack.notebook, submission)

@@ -95,14 +95,8 @@ class Marking:
     ) -> dict[str, Any]:
         """Save the points and the comment of one entry, and return it as it stands now.
 
-        `seen` has the keys of the entry's answers, each with the state that was seen.
-
-        Raises
-        ------
-        Conflict
-            One of these answers is no longer in the state that was seen.
-        ValueError
-            The points or the comment can't be saved.
+        `seen` has the keys of the entry's answers, each with the state that was seen; where one of these is
+        another by now, it raises a Conflict.
         """
         most = self.work[assignment][0].part(part).points
         if points is not None and not (type(points) in (int, float) and 0 <= points <= most):

@@ -143,14 +143,7 @@ def solutions(master: str | Path | Notebook) -> dict[str, Solution]:
 
 
 def fill(notebook: Notebook, answers: Mapping[str, Solution | str]) -> Notebook:
-    """A reader's notebook with answers put where the blanks are; the outputs of these cells are cleared.
-
-    Parameters
-    ----------
-    notebook : reader's notebook
-    answers : mapping from NAME to a Solution, or to the source of the whole cell
-        Names without an answer keep their blank.
-    """
+    """A reader's notebook with answers, by name, in the place of blanks, whose outputs are cleared."""
     filled = copy.deepcopy(dict(notebook))
     open_parts = {p.name: p for p in parts(filled) if p.role in ("solution", "manual")}
     for name, answer in answers.items():

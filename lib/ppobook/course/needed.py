@@ -31,10 +31,7 @@ _WORD = re.compile(r"[^\W\d]\w*")
 def needed(cells: list[RunCell], asked: Iterable[str] = ()) -> list[RunCell]:
     """The cells with what nobody needs left out of the pack's; line numbers stay.
 
-    Parameters
-    ----------
-    cells : of the rebuilt notebook
-    asked : the expressions that the grader will ask for
+    `asked` are the expressions that the grader will ask for.
     """
     theirs = [cell.source for cell in cells if cell.kind != "pack"]
     if any(_REACHING.intersection(_WORD.findall(source)) for source in theirs):

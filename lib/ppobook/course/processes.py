@@ -55,14 +55,9 @@ def graded(
 ) -> Iterator[tuple[Submission, Mapping[str, Any], str]]:
     """Grade submissions in several processes: each with its result, and what went wrong.
 
-    A submission that can't be graded is tried once more, and if that fails too, it gets a result of
-    nothing. One that takes longer than `seconds` is not tried twice. Where it is the machine's fault, there
-    is no result.
-
-    Raises
-    ------
-    ChildProcessError
-        Grading could not be started at all.
+    A submission that can't be graded is tried once more, and if that fails too, it gets a result of nothing.
+    One that takes longer than `seconds` is not tried twice. Where it is the machine's fault, there is no
+    result; where grading can't be started at all, it raises a ChildProcessError.
     """
     free: queue.SimpleQueue[int] = queue.SimpleQueue()
     running: dict[int, _Process] = {}

@@ -50,14 +50,8 @@ class RunCell:
 class Rebuilt:
     """The code that is run and the texts that are read of a submission.
 
-    Attributes
-    ----------
-    cells : list of RunCell
-    texts : dict from manual part to str
-    missing : list of str
-        The manual parts whose cell was deleted.
-    unclear : list of str
-        Where a manual part has no text: the texts that may be its answer, each with the number of its cell.
+    ``texts`` are by manual part, ``missing`` the manual parts whose cell was deleted. ``unclear`` are texts
+    that may be the answer to a manual part without a text, each with the number of its cell.
     """
 
     cells: list[RunCell] = field(default_factory=list)
@@ -91,10 +85,7 @@ def whole(text: str) -> str:
 def rebuild(notebook: Notebook, submission: bytes) -> Rebuilt:
     """Select the code to run and the texts to read of a submission, the bytes of an .ipynb.
 
-    Raises
-    ------
-    Unreadable
-        It is no notebook.
+    It raises Unreadable for what is no notebook.
     """
     result = Rebuilt()
     given, own = notebook["cells"], _cells(submission)

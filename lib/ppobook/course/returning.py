@@ -31,17 +31,9 @@ def places(names: Iterable[str], file: str) -> dict[str, str]:
 
 
 def zipped(download: Path, pages: Mapping[str, Path], out: Path, file: str) -> list[str]:
-    """Write the zip, and return the labels in the download for which there is no page.
+    """Write the zip, and return the labels in the platform's `download` for which there is no page.
 
-    Parameters
-    ----------
-    download : Path
-        The zip with the submissions, as the platform gave it.
-    pages : mapping
-        By the label of a submission, as its receipt has it, the page that belongs to it.
-    out : Path
-    file : str
-        What a page is called in the zip.
+    `pages` are by the label of a submission, as its receipt has it; in the zip each is called `file`.
     """
     with zipfile.ZipFile(download) as archive:
         found = places(archive.namelist(), file)

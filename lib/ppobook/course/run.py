@@ -54,28 +54,12 @@ def grade(
     seconds: float = 3600.0,
     shown: bool | None = None,
 ) -> Summary:
-    """Grade what has to be graded.
+    """Grade what has to be graded of the submissions that count, one for each student or group.
 
-    Parameters
-    ----------
-    submissions : sequence of Submission
-        Those that count, one for each student or group.
-    open_grader : callable
-        Called in each process: a context manager that yields the function which grades one submission. It is
-        sent to the processes, so it has to be a function of a module, or a partial of one.
-    part : str, optional
-        Grade this part only, of all that is graded; the others keep what they have.
-    again : bool
-        Grade what is graded already.
-    seconds : float
-        A process that takes longer for one submission is ended, and the submission gets nothing.
-    shown : bool, optional
-        Whether progress is shown, see `Progress`.
-
-    Raises
-    ------
-    ValueError
-        Another process grades this assignment, or the part is unknown.
+    `open_grader` is called in each process: a context manager that yields the function which grades one
+    submission. It is sent to the processes, so it has to be a function of a module, or a partial of one. With
+    a `part` only that is graded, of all that is graded already; with `again`, everything. A process that
+    takes longer than `seconds` for one submission is ended, and the submission gets nothing.
     """
     if part is not None:
         sheet.part(part)

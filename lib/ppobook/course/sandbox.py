@@ -70,21 +70,8 @@ def readable(folder: Path) -> str | None:
 class Sandbox:
     """The process of one submission. It reads from `writes`, and what it says can be read from `reads`.
 
-    Parameters
-    ----------
-    limits : Limits, optional
-
-    Attributes
-    ----------
-    deadline : float
-        The time at which it is ended, whatever it does.
-    cpu : float
-        The CPU seconds that it has used.
-
-    Raises
-    ------
-    NoSandbox
-        The process doesn't start.
+    At the time `deadline` it is ended, whatever it does; `cpu` are the CPU seconds that it has used. Where it
+    doesn't start, it raises NoSandbox.
     """
 
     def __init__(self, limits: Limits | None = None) -> None:

@@ -69,13 +69,7 @@ class Writer:
         self._entries = self._size = self._depth = 0
 
     def node(self, value: Any) -> Any:
-        """A value as JSON.
-
-        Raises
-        ------
-        TooLarge
-            The message would have too many bytes, entries or levels.
-        """
+        """A value as JSON; it raises TooLarge where the message would be."""
         if (number := self._numbers.get(id(value))) is not None:
             return ["ref", number]
         self._entries += 1
@@ -198,13 +192,7 @@ class Reader:
         self._keys = 0
 
     def value(self, node: Any) -> Any:
-        """The value of a node.
-
-        Raises
-        ------
-        Malformed
-            The node is not one that `Writer` writes.
-        """
+        """The value of a node; it raises Malformed for one that `Writer` does not write."""
         if node is None or isinstance(node, bool | int | float | str):
             return node
         try:
