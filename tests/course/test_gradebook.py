@@ -59,12 +59,6 @@ def test_a_mark_is_of_one_text_and_can_be_taken_back(tmp_path, handed):
     assert score(tmp_path, handed, "bob").waiting == (WHY,)
 
 
-def test_points_keep_their_share_where_the_part_is_worth_less(tmp_path, handed):
-    mark(tmp_path, 3)
-    less = replace(SHEET, parts=(*SHEET.parts[:2], replace(SHEET.parts[2], points=1)))
-    assert score(tmp_path, handed, sheet=less).parts[WHY].points == 1
-
-
 # --- corrections --------------------------------------------------------------------------------------------
 
 

@@ -10,7 +10,7 @@ import filled_in
 import pytest
 
 from ppobook.course import masters
-from ppobook.course.grading import grade_submission, part_seeds, ungraded
+from ppobook.course.grading import grade_submission, part_seeds
 from ppobook.course.sandbox import Limits
 from ppobook.teaching import checks
 
@@ -142,18 +142,6 @@ def test_cells_have_half_of_the_time_and_what_is_defined_is_judged(grade):
     assert "took more than half" in result.errors[1]["message"]
     result = grade(limits=Limits(submission_seconds=0.0))
     assert set(kinds(result).values()) == {"ended"}
-
-
-def test_what_cannot_be_graded_keeps_its_answers_in_words():
-    pack, _ = pack_of("03_the_clipped_surrogate")
-    part = pack.manual[0].name
-    cells = [
-        c | {"source": "Because."} if f"manual:{part}" in str(c["metadata"]) else c
-        for c in pack.notebook["cells"]
-    ]
-    result = ungraded(pack, "ended", "it was damaged", json.dumps(pack.notebook | {"cells": cells}).encode())
-    assert {found.points for found in result.parts.values()} == {0.0}
-    assert result.manual[part] == "Because."
 
 
 # --- what ends, and what stays; see test_hostile.py for what is meant to do harm

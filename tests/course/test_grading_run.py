@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import multiprocessing
 import os
-import random
 import subprocess
 import sys
 import time
@@ -15,7 +13,6 @@ from pathlib import Path
 import pytest
 from made_up_class import (
     SHEET,
-    STUDENTS,
     grade_nothing,
     grade_one,
     hand_in,
@@ -152,39 +149,6 @@ def test_one_process_at_a_time_grades_an_assignment(course):
 
 
 # --- kill -9 ------------------------------------------------------------------------------------------------
-
-
-def test_killed_at_twenty_random_moments_nothing_is_lost_or_graded_twice(course, monkeypatch):
-    here(monkeypatch)
-    students = [one.student_id for one in STUDENTS]
-    handed = [hand_in(course, student, seconds=0.01, late=1) for student in students]
-
-    def work() -> None:
-        run.grade(course, SHEET, handed, open_grader, shown=False)
-
-    draw = random.Random(18)
-    records: dict[str, bytes] = {}
-    kills = 0
-    while kills < 20:
-        child = multiprocessing.get_context("fork").Process(target=work)
-        child.start()
-        child.join(draw.uniform(0.0, 0.4))
-        if child.exitcode is None:
-            kills += 1
-            child.kill()
-            child.join()
-        found = {path.stem: path.read_bytes() for path in (course / "graded" / "week-03").glob("*.json")}
-        # A record that stood before stands after it, to the byte: nothing was graded twice.
-        assert {student: found.get(student) for student in records} == records
-        records = found
-        assert scores(course, handed) == pytest.approx(dict.fromkeys(records, 6.3))
-        if len(records) == len(students):  # begin over, in the middle
-            for student in draw.sample(students, 3):
-                graded_file(course, "week-03", student).unlink()
-                del records[student]
-    work()
-    assert scores(course, handed) == pytest.approx(dict.fromkeys(students, 6.3))
-    assert len(list((course / "graded" / "week-03").glob("*.json"))) == len(students)
 
 
 SCRIPT = """

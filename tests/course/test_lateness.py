@@ -46,13 +46,6 @@ def test_a_day_is_the_clocks(day, hours):
     assert lateness(evening.astimezone(UTC) + timedelta(minutes=1), due, LATE).days == 2
 
 
-def test_an_hour_that_comes_twice_is_no_hour_less():
-    due = datetime(2027, 10, 31, 2, 10, tzinfo=BERLIN, fold=1)  # the second 2:10
-    first = datetime(2027, 10, 31, 2, 50, tzinfo=BERLIN, fold=0)  # twenty minutes before it
-    assert lateness(first, due, LATE).days == 0
-    assert lateness(first + timedelta(days=1), due, LATE).days == 2
-
-
 def test_extensions_hold_for_the_group(tmp_path):
     course = write_course(tmp_path)
     week, other = course.assignments

@@ -13,7 +13,6 @@ from tiny_book import replace
 
 from ppobook.course import masters, packs, sets
 from ppobook.course.looks import looks
-from ppobook.course.safe_text import line, plain
 from ppobook.course.similar import page, similar
 
 PUBLIC = """def double(x, weights):
@@ -185,8 +184,3 @@ def test_what_was_handed_out_is_not_what_answers_have_in_common():
         cells = masters.fill(given, {"double": mended})
         content[who] = json.dumps(cells).encode()
     assert similar(pack, content) == []
-
-
-def test_what_a_terminal_and_a_page_show_stays_one_line_and_is_not_turned():
-    assert line("a\x1b[2J\n1 graded\u202e\x07") == "a\ufffd[2J\ufffd1 graded\ufffd\ufffd"
-    assert plain("a\u202eb\u2066") == "ab"

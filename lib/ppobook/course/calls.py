@@ -128,7 +128,7 @@ class Grader(Side):
             answered = True
             return found
         except Ended as ended:
-            self.ended = self.sandbox.explain(ended)
+            self.ended = Ended(self.sandbox.reason) if self.sandbox.reason else ended
             raise self.ended from None
         except Exception:
             answered = True

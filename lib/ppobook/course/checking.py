@@ -114,7 +114,8 @@ def _own(course: Course, handout: Pack, found: list[ExerciseSet]) -> Iterator[Fi
             stack.enter_context(own_checks.comparing(own, alike))
             return grade_submission(handout, content, seed=seed, limits=course.grading).parts
 
-    solved, wrong = packs.solved(course, handout), {}
+    solved = packs.solved(course, handout)
+    wrong: dict[str, str] = {}
     for number in range(TRIED):
         for name, one in graded(solved, f"a student, number {number}").items():
             if one.kind != "right":

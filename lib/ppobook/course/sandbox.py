@@ -26,7 +26,7 @@ from pathlib import Path
 from typing import Any
 
 from . import syscalls
-from .limits import Ended, Limits
+from .limits import Limits
 
 __all__ = ["Limits", "NoSandbox", "Sandbox", "available", "readable"]
 
@@ -77,7 +77,7 @@ class Sandbox:
     def __init__(self, limits: Limits | None = None) -> None:
         self.limits = limits or Limits()
         self.deadline = time.monotonic() + _START
-        self._reason = ""
+        self.reason = ""  # why it was ended, as far as is known
         self._cpu: dict[int, float] = {}
         worker = ["-m", "ppobook.course.worker"]
         self._process = _started(_grouped(self.limits), self.limits, worker, start_new_session=True)
@@ -98,10 +98,10 @@ class Sandbox:
         while not self._ended.wait(_WATCH):
             used = self._look()
             if used > self.limits.memory_mb * 2**20:
-                self._reason = "memory"
+                self.reason = "memory"
             elif time.monotonic() > self.deadline:
-                self._reason = "time"
-            if self._reason:
+                self.reason = "time"
+            if self.reason:
                 return self.kill()
 
     def _look(self) -> int:
@@ -123,10 +123,6 @@ class Sandbox:
             with contextlib.suppress(OSError):
                 self._look()
                 os.killpg(self._process.pid, signal.SIGKILL)
-
-    def explain(self, ended: Ended) -> Ended:
-        """Say why the process doesn't answer, as far as is known."""
-        return Ended(self._reason) if self._reason else ended
 
     @property
     def cpu(self) -> float:
