@@ -12,7 +12,7 @@ from small_course import write_course
 from tiny_book import replace
 
 from ppobook.course import masters, packs, sets
-from ppobook.course.looks import looks
+from ppobook.course.looks import Looks
 from ppobook.course.similar import page, similar
 
 PUBLIC = """def double(x, weights):
@@ -70,7 +70,9 @@ PACK = pack_of("week", notebook())
     ],
 )
 def test_looks(solution, more, said):
-    found = looks(PACK, json.dumps(notebook(solution, *more)).encode(), {"double": PUBLIC})
+    found = Looks(PACK, {"double": PUBLIC}, [PACK.notebook]).of(
+        json.dumps(notebook(solution, *more)).encode()
+    )
     assert bool(found) == bool(said), found
     assert said in " ".join(found)
 
@@ -126,7 +128,7 @@ def test_formatting_gives_no_note(tmp_path, way):
             changed += cell["source"] != before
     assert changed > 10 or way == "as written"
     model = {one.name: public[one.name].source for one in pack.tested}
-    assert looks(pack, json.dumps(handed_in).encode(), model) == []
+    assert Looks(pack, model, [pack.notebook]).of(json.dumps(handed_in).encode()) == []
 
 
 def test_a_dropped_exercise_and_one_of_the_earlier_pack_give_no_note(tmp_path):
@@ -137,8 +139,8 @@ def test_a_dropped_exercise_and_one_of_the_earlier_pack_give_no_note(tmp_path):
     handed_in = json.dumps(masters.fill(before.notebook, {"double": OWN})).encode()
     replace(own, '```{code-cell} ipython3\nexec("y = 1")\n```\n\n', "")
     now = packs.release(course, "week-01", replace=True)[0]
-    assert looks(now, handed_in, {}) != []  # without what was handed out before
-    assert looks(now, handed_in, {}, [now.notebook, *packs.earlier(course, "week-01")]) == []
+    assert Looks(now, {}, [now.notebook]).of(handed_in) != []  # without what was handed out before
+    assert Looks(now, {}, [now.notebook, *packs.earlier(course, "week-01")]).of(handed_in) == []
 
 
 # --- similar answers ----------------------------------------------------------------------------------------

@@ -29,7 +29,7 @@ def open_grader(folder: Path, name: str, *, only: str | None = None) -> Iterator
     # An instructor's own solutions are nowhere public.
     public = [masters.solutions(one.notebook) for one in exercise_sets if not one.own]
     model = {part.name: one[part.name].source for part in pack.tested for one in public if part.name in one}
-    handed_out = [pack.notebook, *packs.earlier(course, name)]
+    notes = looks.Looks(pack, model, [pack.notebook, *packs.earlier(course, name)])
     options: dict[str, Any] = {"limits": course.grading, "only": only}
     with ExitStack() as stack:
         for one in exercise_sets:
@@ -45,7 +45,7 @@ def open_grader(folder: Path, name: str, *, only: str | None = None) -> Iterator
                     one["message"] = forms[part].message(one["message"])
             found["manual"] = {name: pictures.renewed(text) for name, text in found["manual"].items()}
             found["unclear"] = [pictures.renewed(text) for text in found["unclear"]]
-            found["looks"] = looks.looks(pack, content, model, handed_out)
+            found["looks"] = notes.of(content)
             return found
 
         yield grade

@@ -49,16 +49,15 @@ def sheet(course: Course, name: str) -> Sheet:
 
 def check_digest(name: str, own: Sequence[Path]) -> str:
     """Return an identifier of a check: the digest of its files, the book's or the course's own."""
-    module, files = checks.names().get(name), own
-    folder = Path(checks.__file__).parent
+    module, folder = checks.names().get(name), Path(checks.__file__).parent
+    # Not by importing its package, and with it torch: most commands need no more of a check than this.
+    mine = [*own, *(one.with_suffix(".toml") for one in own)]
     if module is not None:
-        # Not by importing its package, and with it torch: most commands need no more of a check than this.
-        file = folder.joinpath(*module.removeprefix(f"{checks.__name__}.").split("."))
-        files = [file / "__init__.py" if file.is_dir() else file.with_suffix(".py")]
-    shared = [folder / "__init__.py", folder / "findings.py", folder / "probes.py", folder / "common.toml"]
-    shared += sorted((folder / "beside").glob("*.py"))
-    mine = [one for file in files for one in (file, file.with_suffix(".toml"), file.with_name("__init__.py"))]
-    return digest(b"\0".join(path.read_bytes() for path in (*shared, *mine) if path.exists()))[:16]
+        chapter = folder / module.removeprefix(f"{checks.__name__}.").split(".")[0]
+        mine = [*chapter.rglob("*.py"), *chapter.rglob("*.toml")]
+    shared = [folder / "common.toml", *folder.glob("*.py"), *folder.glob("beside/*.py")]
+    files = [*sorted(shared), *sorted(mine)]
+    return digest(b"\0".join(path.read_bytes() for path in files if path.exists()))[:16]
 
 
 def changed(course: Course, name: str) -> bool:
