@@ -21,6 +21,7 @@ import subprocess
 import sys
 import threading
 import time
+from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -235,17 +236,18 @@ def _bound(limits: Limits) -> list[str]:
     """Limits that hold for what is started by the rest of the line, and for all that this starts."""
     line = [_program("prlimit"), f"--data={limits.memory_mb * 2**20}", f"--fsize={limits.disk_mb * 2**20}"]
     line += [f"--nofile={_OPEN_FILES}", "--core=0", "--msgqueue=0", "--memlock=0", "--cpu=3600"]
-    return [*line, f"--nproc={_processes() + limits.processes}"]
+    # The system adds up all that are of one user; root's are not counted.
+    others = _threads()[os.getuid()] if os.getuid() else 0
+    return [*line, f"--nproc={others + limits.processes}"]
 
 
-def _processes() -> int:
-    """Count the processes and threads of this user, which the system adds to a submission's."""
-    count = 0
-    for process in Path("/proc").glob("[0-9]*") if os.getuid() else ():
-        with contextlib.suppress(OSError):
-            if process.stat().st_uid == os.getuid():
-                count += len(os.listdir(process / "task"))
-    return count
+def _threads() -> Counter[int]:
+    """Count processes and threads by user."""
+    found: Counter[int] = Counter()
+    for process in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):  # it has just ended
+            found[process.stat().st_uid] += len(os.listdir(process / "task"))
+    return found
 
 
 def _as_another_user() -> list[str]:
@@ -255,8 +257,7 @@ def _as_another_user() -> list[str]:
     """
     if os.getuid() != 0:
         return []
-    taken = {process.stat().st_uid for process in Path("/proc").glob("[0-9]*") if process.exists()}
-    uid = str(secrets.choice([uid for uid in range(64_200, 65_500) if uid not in taken]))
+    uid = str(secrets.choice([*set(range(64_200, 65_500)) - _threads().keys()]))
     line = [_program("bwrap"), "--die-with-parent", "--dev-bind", "/", "/"]
     line += ["--cap-add", "CAP_SETUID", "--cap-add", "CAP_SETGID"]
     for place in libraries():
