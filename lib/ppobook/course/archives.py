@@ -1,7 +1,7 @@
 """Read hand-ins without unpacking them: zips, folders and clones that may be hostile.
 
-Nothing is written under a name that a student chose. Files are read into memory, within limits. Links,
-devices and names that lead out of their folder are left out, with a note.
+Nothing is written under a name that a student chose, so a name that leads out of its folder does no harm.
+Files are read into memory, within limits. Links and devices in a folder are left out, with a note.
 """
 
 from __future__ import annotations
@@ -44,17 +44,6 @@ class File:
         return self.parts[-1]
 
 
-# The files of a source, and notes on what was left out.
-Source = tuple[list[File], list[str]]
-
-
-def _parts(name: str) -> tuple[str, ...]:
-    """A path in parts; none for one that leads out of its folder."""
-    parts = tuple(one for one in name.replace("\\", "/").split("/") if one not in ("", "."))
-    outside = name.startswith(("/", "\\")) or re.match(r"[A-Za-z]:", name) or ".." in parts or "\0" in name
-    return () if outside else parts
-
-
 def _is_junk(parts: tuple[str, ...]) -> bool:
     return any(map(_JUNK.fullmatch, parts))
 
@@ -70,7 +59,7 @@ def _within(data: bytes, name: str) -> bytes:
     return data
 
 
-def of_zip(content: bytes | Path, zone: tzinfo) -> Source:
+def of_zip(content: bytes | Path, zone: tzinfo) -> list[File]:
 
     def read(entry: zipfile.ZipInfo) -> bytes:
         try:
@@ -83,23 +72,21 @@ def of_zip(content: bytes | Path, zone: tzinfo) -> Source:
         archive = zipfile.ZipFile(BytesIO(content) if isinstance(content, bytes) else content)
     except Exception as error:
         raise RefusedError(f"the zip must be whole and not encrypted: {error}") from None
-    entries, files, notes = archive.infolist(), [], []
+    entries, files = archive.infolist(), []
     if len(entries) > MOST_FILES:
         raise RefusedError(f"the zip must hold at most {MOST_FILES:,} files, got {len(entries):,}")
     for entry in entries:
-        parts, time = _parts(entry.filename), None
+        parts, time = tuple(one for one in re.split(r"[/\\]", entry.filename) if one not in ("", ".")), None
         with suppress(ValueError):
             time = datetime(*entry.date_time, tzinfo=zone)
-        if not parts or stat.S_ISLNK(entry.external_attr >> 16):
-            notes.append(f"{entry.filename[:80]!r} is a link or leads out of the zip; left out")
-        elif not entry.is_dir() and not _is_junk(parts):
+        if parts and not entry.is_dir() and not _is_junk(parts):
             # 1980 is what tools write that know no time.
             files.append(File(parts, time if time and time.year > 1980 else None, partial(read, entry)))
-    return files, notes
+    return files
 
 
-def of_folder(folder: Path) -> Source:
-    """The files of a folder. Links are not followed."""
+def of_folder(folder: Path) -> tuple[list[File], list[str]]:
+    """The files of a folder, and what was left out, since links are not followed."""
     files, notes = [], []
     for path in sorted(folder.rglob("*")):  # not into links
         parts = tuple(map(whole, path.relative_to(folder).parts))

@@ -45,10 +45,6 @@ groups: {{}}
 ai_use: >-
   You may ask an AI to explain ideas and error messages. What you hand in is your own: you can explain every
   line of it without help.
-
-# What one submission may use while it is graded.
-grading: {{seconds: 20, cell_seconds: 60, submission_seconds: 1800, memory_mb: 2048, disk_mb: 256,
-          processes: 64}}
 """
 
 

@@ -124,7 +124,7 @@ def read(
         files = [replace(one, time=commits.get(one.parts[0]) or one.time) for one in files]
     elif path.suffix.lower() == ".zip" and not _of_file(path.stem, students, assignment):
         try:
-            files, notes = archives.of_zip(path, course.timezone)
+            files = archives.of_zip(path, course.timezone)
         except RefusedError as error:
             raise ValueError(f"source {path.name!r}: {error}") from None
     return _grouped(_inside(files, students, assignment), time, students, assignment), notes
@@ -182,8 +182,7 @@ def opened(found: HandedIn, course: Course) -> HandedIn:
             if suffix == ".zip" or (suffix != ".ipynb" and made.original is None):
                 made.original = file.name, file.read()
             if suffix == ".zip" and made.original:
-                inside, notes = archives.of_zip(made.original[1], course.timezone)
-                made.notes += notes
+                inside = archives.of_zip(made.original[1], course.timezone)
             for one in inside:
                 if one.name.lower().endswith(".ipynb"):
                     content = one.read()

@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import hashlib
 import hmac
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from ppobook.course import trail
-from ppobook.course.gradebook import Decisions, PartScore, decide, scores
+from ppobook.course.gradebook import Decisions, PartScore, Score, decide, scores
 from ppobook.course.records import Record, Sheet, Submission, read_records, text_digest
 from ppobook.course.safe_text import rendered, statement
 
@@ -73,7 +73,7 @@ class Marking:
         """One question with its rubric and all answers to it; equal ones in one entry."""
         asked = self.work[assignment][0].part(part)
         answers = self._answers(assignment, part)
-        graded = self._records(assignment)
+        graded = list(self._scored(assignment))
         groups: dict[Any, list[_Answer]] = {}
         for one in answers:
             alike = text_digest(one.text), one.score.points, one.score.comment, one.score.waiting
@@ -87,7 +87,7 @@ class Marking:
             "rubric": statement(asked.rubric),
             "entries": [self._entry(group) for group in groups.values()],
             "empty": len(graded) - len(answers),
-            "deleted": sum(part in record.missing for record in graded.values()),
+            "deleted": sum(part in record.missing for _, record, _ in graded),
         }
 
     def mark(
@@ -121,22 +121,20 @@ class Marking:
 
     # --- inside -----------------------------------------------------------------------------------------
 
-    def _records(self, assignment: str) -> dict[str, Record]:
-        """The records of those whose submission is graded for what was handed out."""
+    def _scored(self, assignment: str) -> Iterator[tuple[Submission, Record, Score]]:
+        """What is graded for what was handed out."""
         sheet, submissions = self.work[assignment]
-        found = read_records(self.folder, assignment, [one.by for one in submissions])
-        return {who: one for who, one in found.items() if not one.failed and one.pack == sheet.pack}
+        records = read_records(self.folder, assignment, [one.by for one in submissions])
+        known = scores(sheet, submissions, records, Decisions(self.folder, assignment))
+        yield from ((one, records[one.by], known[one.by]) for one in submissions if one.by in known)
 
     def _answers(self, assignment: str, part: str) -> list[_Answer]:
         """The answers that somebody wrote, in the order of their keys."""
-        sheet, submissions = self.work[assignment]
-        records, found = self._records(assignment), []
-        known = scores(sheet, submissions, records, Decisions(self.folder, assignment))
-        for one in submissions:
-            record = records.get(one.by)
-            if record is not None and not record.is_empty(part):
-                key, score = self._key(assignment, one.by), known[one.by].parts[part]
-                found.append(_Answer(key, one, record, part, score))
+        found = [
+            _Answer(self._key(assignment, one.by), one, record, part, score.parts[part])
+            for one, record, score in self._scored(assignment)
+            if not record.is_empty(part)
+        ]
         return sorted(found, key=lambda answer: answer.key)
 
     def _chosen(self, assignment: str, part: str, keys: Mapping[str, str]) -> list[_Answer]:
