@@ -136,7 +136,7 @@ CANVAS = (
     ("lovelaceada_101_9002_week-01-1.ipynb", notebook("new")),
     ("mullerbob_LATE_102_9003_week-01.ipynb", notebook("bob")),
     ("astromevemaria_103_9004_work.zip", zipped(("x.ipynb", notebook("eve")))),
-    ("bobmller_9999_9005_week-01.ipynb", notebook("whose?")),
+    ("bobmuller_104_9005_week-01.ipynb", notebook("whose?")),
 )
 
 

@@ -82,8 +82,9 @@ def _of_platform(person: str, number: str, students: Sequence[Student], lasting:
     if plain(words[-1]) in ("anon", "participant"):
         return _only(numbered)
     found = (_called("-".join(words[begin:]), students) for begin in range(len(words)))
-    named = next(filter(None, found), numbered if lasting else set())
-    return _only(named) or _only(named & numbered)
+    named = next(filter(None, found), set())
+    # A name that is another's than the number is nobody's.
+    return _only(named & numbered) or _only(named | numbered if lasting else named)
 
 
 def _of_file(label: str, students: Sequence[Student], assignment: str) -> str | None:
