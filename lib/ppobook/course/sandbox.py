@@ -109,9 +109,11 @@ class Sandbox:
         """Note the CPU time that was used, and return the bytes of memory in use that are no file's."""
         memory, tree = 0, [self._process.pid]
         for pid in tree:
+            with contextlib.suppress(OSError, ValueError):
+                for task in os.listdir(f"/proc/{pid}/task"):
+                    with contextlib.suppress(OSError, ValueError):  # it has just ended
+                        tree += map(int, Path(f"/proc/{pid}/task/{task}/children").read_text().split())
             with contextlib.suppress(OSError, ValueError, IndexError):
-                for children in Path(f"/proc/{pid}/task").glob("*/children"):
-                    tree += map(int, children.read_text().split())
                 stat = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
                 self._cpu[pid] = (int(stat[11]) + int(stat[12])) / os.sysconf("SC_CLK_TCK")
                 memory += _memory(pid)
@@ -154,17 +156,8 @@ def command(limits: Limits, filter_number: int) -> list[str]:
     # By its path, for it is started without an environment: its own can be read inside, in /proc/1.
     line = [*_as_another_user(), _program("env"), "-i", *_bound(limits)]
     line += [_program("bwrap"), "--seccomp", str(filter_number)]
-    line += [
-        "--unshare-user",
-        "--unshare-all",
-        "--disable-userns",
-        "--die-with-parent",
-        "--new-session",
-        "--uid",
-        "65534",
-        "--gid",
-        "65534",
-    ]
+    line += ["--unshare-user", "--unshare-all", "--disable-userns", "--die-with-parent", "--new-session"]
+    line += ["--uid", "65534", "--gid", "65534"]
     line += ["--hostname", "sandbox", "--clearenv", "--ro-bind", "/usr", "/usr"]
     for name in ("/bin", "/sbin", "/lib", "/lib32", "/lib64"):
         path = Path(name)
