@@ -89,6 +89,8 @@ class Writer:
         if isinstance(value, str):
             self._grow(len(value))
             return value
+        if isinstance(value, bytes):
+            return ["bytes", self.base64(value)]
         if isinstance(value, tuple):
             return ["tuple", *self.content([*value])]
         if isinstance(value, list | dict):
@@ -233,6 +235,8 @@ class Reader:
                 return self.referred(number)
             case "tuple", (entries,):
                 return tuple([self.value(entry) for entry in entries])
+            case "bytes", (data,):
+                return base64.b64decode(data)
             case "opaque", (str() as name,):
                 return opaque(name)
             case "array", (number, *content):
