@@ -16,9 +16,8 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-import settings
 from harness import ROOT
-from races import FAST, PLAIN, TITLES
+from races import FAST, PLAIN
 from ratios import Ratio, times_as_fast, wide
 
 RESULTS = ROOT / "results"
@@ -65,16 +64,17 @@ def contestants(found: pd.DataFrame, race: str) -> tuple[list[str], list[str]]:
 
 
 def machine() -> str:
-    lines = []
-    for name, title in RECORDINGS.items():
-        known = facts(name)
-        versions: dict[str, str] = {}
-        for found in known["versions"].values():
-            versions |= {k: v for k, v in found.items() if k not in ("ppobook", "trl")}
-        trl = sorted({found["trl"] for peer, found in known["versions"].items() if peer.startswith("trl")})
-        said = [f"{k} {v}" for k, v in sorted(versions.items())] + [f"trl {v}" for v in trl]
-        lines.append(f"- {title}: {known['date']}, {known['machine']}; {', '.join(said)}.")
-    return "\n".join(lines)
+    """Say when and on which machines the races ran, and with which versions."""
+    known = {title: facts(name) for name, title in RECORDINGS.items()}
+    said = [f"- {title}: {found['date']}, {found['machine']}." for title, found in known.items()]
+    versions: dict[str, set[str]] = {}
+    for found in known.values():
+        for peer in found["versions"].values():
+            for package, version in peer.items():
+                versions.setdefault(package, set()).add(version)
+    versions.pop("ppobook", None)
+    listed = ", ".join(f"{package} {' and '.join(sorted(v))}" for package, v in sorted(versions.items()))
+    return "\n".join([*said, f"- Versions: {listed}."])
 
 
 def rates() -> str:
@@ -157,24 +157,11 @@ def _steps(name: str) -> str:
             continue
         theirs = wide(found, race, "TRL")
         for row in _rows(found, race, title, "milliseconds"):
+            if row[1].startswith("our decoder"):
+                continue
             memory = (_median(one["peak_mb"]) for one in (wide(found, race, row[1]), theirs))
             rows.append((*row[:2], *row[3:], *memory))
     return _markdown(rows, left=2)
-
-
-def equal_settings() -> str:
-    """List the equal settings of the language races, and those that only one library has."""
-    rows = [("", "", "ours", "TRL's", "value")]
-    for algorithm, equal in settings.EQUAL.items():
-        title = TITLES[algorithm]
-        for one in equal:
-            rows.append((title, one.what, f"`{one.ours}`", f"`{one.trl}`", f"{one.value}"))
-            title = ""
-        ours, theirs = (_listed(each[algorithm]) for each in (settings.OURS, settings.TRL))
-        rows.append(("", "also set", ours, theirs, ""))
-        if algorithm in settings.UNEQUAL:
-            rows.append(("", "different defaults", *(_listed(x) for x in settings.UNEQUAL[algorithm]), ""))
-    return _markdown(rows, left=5)
 
 
 def behind() -> str:
@@ -202,10 +189,6 @@ def _rows(found: pd.DataFrame, race: str, title: str, measure: str) -> list[tupl
             rows.append((title, label, peer, first, second, _ratio(times_as_fast(found, race, label, peer))))
             title = ""
     return rows
-
-
-def _listed(given: dict[str, Any]) -> str:
-    return ", ".join(f"`{name}={value!r}`" for name, value in given.items())
 
 
 def _number(x: float) -> str:
@@ -259,8 +242,11 @@ def figure_tokens() -> str:
 
 
 def _figure(name: str, rows: list[tuple[str, Ratio]]) -> str:
-    said = "; ".join(f"{label} {one.ratio:.3g}" for label, one in rows)
-    alt = f"How many times as fast ours is, race by race, on a logarithmic axis, with 95 % intervals: {said}."
+    slow, fast = (pick(rows, key=lambda row: row[1].ratio) for pick in (min, max))
+    alt = (
+        f"The other library's time divided by ours in {len(rows)} comparisons, on a logarithmic axis, "
+        f"with 95 % intervals. Lowest: {slow[0]} {slow[1].ratio:.3g}. Highest: {fast[0]} {fast[1].ratio:.3g}."
+    )
     return f":::{{image}} ../results/{name}\n:alt: {alt}\n:::"
 
 
@@ -354,7 +340,7 @@ def _draw_curves() -> Any:
 
 PARTS: dict[str, Callable[[], str]] = {
     part.__name__: part
-    for part in (machine, rates, forms, compiled, cold, until_learned, curves, language, real, equal_settings)
+    for part in (machine, rates, forms, compiled, cold, until_learned, curves, language, real)
 }
 PARTS |= {part.__name__: part for part in (behind, figure_control, figure_tokens, figure_curves)}
 

@@ -260,10 +260,8 @@ TRL: dict[str, dict[str, Any]] = {
     "sft": {"weight_decay": 0.0, "completion_only_loss": True, "packing": False, "max_length": 28},
 }
 
-# Not the same on both sides: settings that were left at a default, ours and theirs.
-UNEQUAL: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
-    "grpo": ({"kl_weighted": False}, {"use_bias_correction_kl": True}),  # the KL's estimate times the ratio
-}
+# One default of GRPO differs: TRL multiplies the KL's estimate by the ratio (use_bias_correction_kl=True),
+# but ours does not (kl_weighted=False).
 
 
 def ours_settings(algorithm: str) -> dict[str, Any]:

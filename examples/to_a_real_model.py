@@ -1,7 +1,8 @@
 """Train a pretrained chat model by GRPO: by default SmolLM2, on sums such as 7 + 5.
 
     make real                                                     SmolLM2 in runs/smollm2
-    python examples/to_a_real_model.py --out runs/sums            run it again to go on after a Ctrl-C
+    python examples/to_a_real_model.py --out runs/sums            run it again to go on after a Ctrl-C,
+                                                                  with the settings of the first call
 
 Your own model and data, a JSONL file of lines with a prompt and a number as answer:
 

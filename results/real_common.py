@@ -192,37 +192,42 @@ def points_of(completions: Completions, tokenizer: Any, topics: Sequence[str]) -
     return [points(*row) for row in zip(texts, topics, ended, strict=True)]
 
 
-def own_pairs(seed: int, answers: int = 8) -> Pairs:
-    """Pairs of answers by the original model, the one with more points chosen: read, or made and kept.
-
-    The answers to a question are compared in a ring, each with the next; pairs with equal points are left
-    out.
-    """
+def own_pairs(seed: int) -> Pairs:
+    """Pairs of answers by the original model to the questions to train on: read, or made and kept."""
     path = KEPT / str(seed) / "pairs.pt"
     if not path.exists():
-        model, tokenizer = open_pretrained(MODEL)
-        asked, _ = questions(seed)
-        how: Any = {"n": answers, "temperature": TEMPERATURE, "seed": seed}
-        sampled = answers_of(model, tokenizer, asked, ANSWER_TOKENS, **how)
-        topics = [row["topic"] for row in asked for _ in range(answers)]
-        each = points_of(sampled, tokenizer, topics)
-        total = torch.tensor([sum(x.values()) for x in each])
-        first = torch.arange(len(total))
-        second = first.view(-1, answers).roll(-1, dims=1).view(-1)
-        better = total[first] > total[second]
-        chosen, rejected = torch.where(better, first, second), torch.where(better, second, first)
-        unequal = total[first] != total[second]
         path.parent.mkdir(parents=True, exist_ok=True)
-        torch.save(Pairs(sampled.select(chosen[unequal]), sampled.select(rejected[unequal])), path)
+        torch.save(pairs_about(questions(seed)[0], seed), path)
     pairs: Pairs = torch.load(path, weights_only=False)
     return pairs
 
 
-def reward_model_of(seed: int) -> tuple[Any, Record]:
-    """The reward model of a seed, read, or trained and kept; accuracy on held-out pairs, number of others.
+def pairs_about(records: Sequence[Record], seed: int, answers: int = 8) -> Pairs:
+    """Pairs of answers by the original model, the one with more points chosen.
 
-    Its rewards have mean 0 and standard deviation 1 over answers of the original model to held-out
-    questions, so that β is in standard deviations per nat.
+    The answers to a question are compared in a ring, each with the next; pairs with equal points are left
+    out.
+    """
+    model, tokenizer = open_pretrained(MODEL)
+    how: Any = {"n": answers, "temperature": TEMPERATURE, "seed": seed}
+    sampled = answers_of(model, tokenizer, records, ANSWER_TOKENS, **how)
+    topics = [row["topic"] for row in records for _ in range(answers)]
+    each = points_of(sampled, tokenizer, topics)
+    total = torch.tensor([sum(x.values()) for x in each])
+    first = torch.arange(len(total))
+    second = first.view(-1, answers).roll(-1, dims=1).view(-1)
+    better = total[first] > total[second]
+    chosen, rejected = torch.where(better, first, second), torch.where(better, second, first)
+    unequal = total[first] != total[second]
+    return Pairs(sampled.select(chosen[unequal]), sampled.select(rejected[unequal]))
+
+
+def reward_model_of(seed: int) -> tuple[Any, Record]:
+    """The reward model of a seed, read, or trained and kept; the number of its pairs, and its accuracy.
+
+    eval_accuracy is that on held-out pairs, most of which share an answer with a training pair, new_accuracy
+    that on pairs about topics that are held out. The rewards have mean 0 and standard deviation 1 over
+    answers of the original model to held-out questions, so that β is in standard deviations per nat.
     """
     path = KEPT / str(seed) / "reward.pt"
     if not path.exists():
@@ -233,6 +238,9 @@ def reward_model_of(seed: int) -> tuple[Any, Record]:
             facts |= {k: float(x) for k, x in learner.step(number).items() if k == "eval_accuracy"}
         reward_model = learner.model.eval().requires_grad_(False)
         held_out, how = questions(seed)[1], {"n": 2, "temperature": TEMPERATURE, "seed": seed}
+        new = pairs_about(held_out, seed + 1000)
+        chosen, rejected = (pooled_rewards(reward_model, x, ROWS) for x in (new.chosen, new.rejected))
+        facts |= {"new_pairs": len(new), "new_accuracy": (chosen > rejected).float().mean().item()}
         original, tokenizer = open_pretrained(MODEL)
         sampled = answers_of(original, tokenizer, held_out, ANSWER_TOKENS, **how)
         rewards = pooled_rewards(reward_model, sampled, ROWS)

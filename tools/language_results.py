@@ -42,8 +42,8 @@ PARTS_OF_GOLD = {
 # The smallest drop from its peak after which we say that gold fell.
 FELL = 0.3
 Rows = list[tuple[str, ...]]
-# The values of β in the table of single seeds.
-BETAS_BY_SEED = (0.0, 0.1, 0.3)
+# The values of β in the tables of gold's parts, of gauges and of texts.
+SHOWN_BETAS = (0.0, 0.03, 0.1)
 
 
 def table_of(name: str) -> pd.DataFrame:
@@ -76,8 +76,6 @@ def peaks(name: str = "language_overoptimisation", by: str = "kl_coef") -> pd.Da
                 **{part: end[part] for part in PARTS_OF_GOLD},
                 # Gold fell while the proxy rose.
                 "fell": top["gold"] - end["gold"] > FELL and end["proxy"] > top["proxy"],
-                # The proxy is below an earlier value, by more than two evaluations of one policy differ.
-                "dipped": (run["proxy"].cummax() - run["proxy"]).max() > FELL,
             }
         )
     return pd.DataFrame(rows)
@@ -97,7 +95,7 @@ def at_the_same_kl(columns: list[str]) -> pd.DataFrame:
 
 
 SLOW, BEST = "PPO, β 0, slower", "best of n"
-LEVELS = (0.5, 1, 2, 4, 8, 16)
+LEVELS = (1, 2, 4)
 
 
 # ----------------------------------------------------------------------------------------------- the tables
@@ -105,51 +103,32 @@ LEVELS = (0.5, 1, 2, 4, 8, 16)
 
 def overoptimisation() -> str:
     groups = peaks().groupby(["pooling", "kl_coef"], sort=False)
-    rows = [(POOLINGS[pooling], f"{beta:g}", *_over(runs)) for (pooling, beta), runs in groups]
-    return _markdown(f"reward of | β | {OVER}", _by_pooling(rows), left=2)
-
-
-OVER = (
-    "highest gold | KL there | gold at the end | proxy | held-out model | KL | length | ended, % | "
-    "seeds where gold fell"
-)
+    digits = {"peak": 2, "gold": 2, "proxy": 1, "held_out": 1, "kl": 1}
+    rows: Rows = []
+    for (pooling, beta), runs in groups:
+        cells = [_mean(runs[name], some) for name, some in digits.items()]
+        rows.append((POOLINGS[pooling], f"{beta:g}", *cells, _fell(runs)))
+    head = "reward of | β | highest gold | gold at the end | proxy | held-out model | KL | over a peak"
+    return _markdown(head, _by_pooling(rows), left=2)
 
 
 def _by_pooling(rows: Rows) -> Rows:
     return sorted(rows, key=lambda row: row[0])
 
 
-def _over(runs: pd.DataFrame) -> tuple[str, ...]:
-    digits = {"peak": 2, "kl_at_peak": 1, "gold": 2, "proxy": 1, "held_out": 1, "kl": 1, "length": 1}
-    cells = [_mean(runs[name], some) for name, some in digits.items()]
-    return (*cells, _share(runs["ended"]), f"{int(runs['fell'].sum())} of {len(runs)}")
+def _fell(runs: pd.DataFrame) -> str:
+    return f"{int(runs['fell'].sum())} of {len(runs)}"
 
 
 def controls() -> str:
-    rows, names = [], {"none": "none", "slow": "slower", "ends": "1 off for a missing end"}
-    free = peaks().query("kl_coef == 0").assign(control="none")
-    every = pd.concat([free, peaks("language_overoptimisation_controls", "control")])
-    for pooling in POOLINGS:
-        for control, named in names.items():
-            if len(runs := every[(every["pooling"] == pooling) & (every["control"] == control)]):
-                rows.append((POOLINGS[pooling], named, *_over(runs)))
-    return _markdown(f"reward of | control | {OVER}", rows, left=2)
-
-
-def same_kl() -> str:
-    groups = at_the_same_kl(["gold"]).groupby(["pooling", "who"], sort=False)
-    rows = [(POOLINGS[pooling], who, *_at_levels(some, LEVELS)) for (pooling, who), some in groups]
-    return _markdown(f"reward of | policy | {_levels(LEVELS)}", _by_pooling(rows), left=2)
-
-
-def _levels(levels: Iterable[float]) -> str:
-    return " | ".join(f"KL {level:g}" for level in levels)
-
-
-def _at_levels(some: pd.DataFrame, levels: Iterable[float]) -> list[str]:
-    """Mean gold where all seeds got there; otherwise the number of seeds that did."""
-    golds = [some.loc[some["at_kl"] == level, "gold"] for level in levels]
-    return [_mean(gold) if len(gold) == 10 else f"reached by {len(gold)} of 10" for gold in golds]
+    """Compare PPO without a penalty with and without a deduction for completions that do not end."""
+    free = peaks().query("kl_coef == 0 and pooling == 'sum'")
+    every = peaks("language_overoptimisation_controls", "control").query("control == 'ends'")
+    rows = []
+    for named, runs in (("none", free), ("1 for a missing end", every)):
+        cells = [_mean(runs["gold"]), _mean(runs["length"], 1), _share(runs["ended"]), _fell(runs)]
+        rows.append((named, *cells))
+    return _markdown("deduction | gold at the end | length | ended, % | over a peak", rows, left=1)
 
 
 def parts() -> str:
@@ -157,7 +136,7 @@ def parts() -> str:
     rows = []
     head = " | ".join(f"{named}: at peak, at end" for named in PARTS_OF_GOLD.values())
     for (pooling, beta), runs in peaks().groupby(["pooling", "kl_coef"], sort=False):
-        if beta in BETAS_BY_SEED:
+        if beta in SHOWN_BETAS:
             cells = (
                 f"{runs[f'{part}_at_peak'].mean():.2f}, {runs[part].mean():.2f}" for part in PARTS_OF_GOLD
             )
@@ -169,7 +148,8 @@ def gauges() -> str:
     start = table_of("language_overoptimisation").query("update == 0 and kl_coef == 0 and pooling == 'last'")
     every, rows = [("after SFT", "", start)], []
     for (pooling, beta), runs in sorted(peaks().groupby(["pooling", "kl_coef"])):
-        every.append((POOLINGS[pooling], f"{beta:g}", runs))
+        if beta in SHOWN_BETAS:
+            every.append((POOLINGS[pooling], f"{beta:g}", runs))
     for named, beta, runs in every:
         cells = [_mean(runs["entropy"]), _mean(100 * runs["distinct_2"], 1), _mean(runs["length"], 1)]
         rows.append((named, beta, *cells, _share(runs["ended"])))
@@ -182,27 +162,11 @@ def texts() -> str:
     found = json.loads((RESULTS / "language_overoptimisation" / "texts.json").read_text(encoding="utf-8"))
     rows = []
     for one in found:
-        if one["prompt"] == found[0]["prompt"]:
+        if one["prompt"] == found[0]["prompt"] and one["kl_coef"] in (None, *SHOWN_BETAS):
             beta = "SFT" if one["kl_coef"] is None else f"{one['kl_coef']:g}"
             text = one["text"].replace("<eos>", "").strip() + (" ■" if "<eos>" in one["text"] else " …")
             rows.append((POOLINGS[one["pooling"]], beta, text, f"{one['proxy']:.1f}", f"{one['gold']:.1f}"))
     return _markdown("reward of | β | text | proxy | gold", _by_pooling(rows), left=3)
-
-
-def seed_by_seed() -> str:
-    found = peaks().query("pooling == 'sum'")
-    ladder = _ladders()["sum", False].sub(_ladders()["sum", False][0], axis=0)
-    rungs, rows = (1, 3, 6), []
-    head = [
-        "seed",
-        *(f"reward, {k} kind word{'s' * (k > 1)}" for k in rungs),
-        *(f"β {beta:g}" for beta in BETAS_BY_SEED),
-    ]
-    for seed, rewards in ladder.iterrows():
-        of_seed = found[found["seed"] == seed].set_index("kl_coef")
-        ends = (f"{of_seed.peak[beta]:.2f} → {of_seed.gold[beta]:.2f}" for beta in BETAS_BY_SEED)
-        rows.append((str(seed), *(f"{rewards[k]:.2f}" for k in rungs), *ends))
-    return _markdown(" | ".join(head), rows, left=1)
 
 
 def _ladders() -> dict[tuple[str, bool], pd.DataFrame]:
@@ -235,54 +199,26 @@ def judges() -> str:
 
 
 def best_of_n() -> str:
-    head = "n | KL, last token | bound | proxy, last token | gold, chosen by last token | KL, sum | "
-    head += "proxy, sum | gold, chosen by sum | gold, chosen by gold"
+    """Return the KL of best of n, and its gold with each kind of reward model and with gold as the judge."""
     rows = []
     for n, some in table_of("language_best_of_n").groupby("n"):
         last, total, gold = (some[some["chosen_by"] == by] for by in ("last", "sum", "gold"))
-        cells = []
-        for by in (last, total):
-            cells += [f"{by['kl'].mean():.2f}", _mean(by["proxy"]), _mean(by["gold"])]
-        cells.insert(1, f"{last['kl_bound'].iloc[0]:.2f}")
-        rows.append((str(n), *cells, _mean(gold["gold"])))
+        kl = f"{last['kl'].mean():.2f}"
+        rows.append((str(n), kl, *(_mean(chosen["gold"]) for chosen in (last, total, gold))))
+    head = "n | KL | gold, chosen by last token | gold, chosen by sum | gold, chosen by gold"
     return _markdown(head, rows, left=0)
 
 
 def methods() -> str:
     every = table_of("language_methods")
-    head = "steps per batch | method | β | learning rate | gold | proxy | held-out model | KL | length"
+    head = "steps | method | β | learning rate | gold | proxy | KL | length"
     rows = []
     last = every.groupby(["steps", "method", "seed"], sort=False).tail(1)
     for (steps, method, beta, lr), some in last.groupby(["steps", "method", "beta", "lr"], sort=False):
-        cells = [_mean(some[name]) for name in ("gold", "proxy", "held_out", "kl")]
-        cells += [_mean(some["length"], 1), _share(some["ended"]), _mean(some["cpu"], 1)]
+        cells = [_mean(some[name]) for name in ("gold", "proxy", "kl")]
+        cells += [_mean(some["length"], 1), _mean(some["cpu"], 1)]
         rows.append((str(steps), str(method), f"{beta:g}", _rate(lr), *cells))
-    return _markdown(f"{head} | ended, % | CPU s", rows, left=2)
-
-
-def methods_same_kl() -> str:
-    from language_chain.shared import at_kl
-
-    levels = (1, 2, 3, 4)
-    every = table_of("language_methods")
-    by = ["steps", "method", "seed"]
-    found = at_kl(every, by, levels, ["gold", "update"])
-    rows = []
-    last = every.groupby(by, sort=False).tail(1).groupby(["steps", "method"])
-    for (steps, method), some in found.groupby(["steps", "method"], sort=False):
-        run = every.query("steps == @steps and method == @method")
-        first_evaluation = run.loc[run["update"] > 0, "update"].min()
-        cells = [
-            "before the first evaluation"
-            if some.loc[some["at_kl"] == level, "update"].mean() < first_evaluation
-            else cell
-            for level, cell in zip(levels, _at_levels(some, levels), strict=True)
-        ]
-        end = last.get_group((steps, method))
-        rows.append((str(steps), str(method), *cells, _mean(end["kl"], 1), _mean(end["gold"])))
-    return _markdown(
-        f"steps per batch | method | {_levels(levels)} | KL at the end | gold at the end", rows, left=2
-    )
+    return _markdown(f"{head} | CPU s", rows, left=2)
 
 
 def pairs_of_methods() -> str:
@@ -295,21 +231,6 @@ def pairs_of_methods() -> str:
         apart = (_apart(gold[steps, one] - gold[steps, other]) for steps in batches)
         rows.append((f"{one} minus {other}", *apart))
     return _markdown(" | ".join(["", *(f"{steps} per batch" for steps in batches)]), rows, left=1)
-
-
-def rates() -> str:
-    tried = table_of("language_settle")
-    columns, rows = sorted(tried["lr"].unique()), []
-    for (steps, method), some in tried.groupby(["steps", "method"], sort=False):
-        means = some.groupby(["beta", "lr"])["gold"].mean().unstack()
-        for beta, golds in means.iterrows():
-            shown = (golds.get(lr, np.nan) for lr in columns)
-            best = means.max(axis=None)
-            cells = ("" if np.isnan(x) else f"**{x:.2f}**" if x == best else f"{x:.2f}" for x in shown)
-            rows.append((str(steps), str(method), f"{beta:g}", *cells))
-    return _markdown(
-        " | ".join(["steps per batch", "method", "β", *(f"lr {_rate(lr)}" for lr in columns)]), rows, left=3
-    )
 
 
 def chain() -> str:
@@ -332,48 +253,21 @@ def machine() -> str:
     return f"Recorded on {facts['date']}: {facts['machine']}; {known}."
 
 
-# ------------------------------------------------------------------------------------------ the sentences
-
-
-def peak_or_no_peak() -> str:
-    """Say how many runs went over a peak, and in how many the proxy dipped."""
-    said, dips = [], []
-    for pooling, runs in peaks().groupby("pooling", sort=False):
-        by_beta = runs.groupby("kl_coef", sort=False)
-        counts = {f"{beta:g}": (int(some["fell"].sum()), len(some)) for beta, some in by_beta}
-        over = [f"in {fell} of {number} runs at β {beta}" for beta, (fell, number) in counts.items() if fell]
-        if none := [beta for beta, (fell, _) in counts.items() if not fell]:
-            over.append(f"in none at β {_and(none)}")
-        said.append(f"With the {POOLINGS[pooling]}, this happened {_and(over)}.")
-        dips.append(f"{int(runs['dipped'].sum())} of {len(runs)} runs with the {POOLINGS[pooling]}")
-    return (
-        f"We say that a run *went over a peak* if two things are true: gold ended more than {FELL:g} below "
-        "its highest value, and the proxy was higher at the end than where gold was highest. "
-        f"{' '.join(said)} The proxy did not rise steadily in every run. It was at some point more than "
-        f"{FELL:g} below an earlier value in {' and '.join(dips)}."
-    )
-
-
-def _and(parts: list[str]) -> str:
-    """Join parts with commas and a last "and"."""
-    return " and ".join(filter(None, [", ".join(parts[:-1]), parts[-1]]))
-
-
 def penalty_or_speed() -> str:
     """Return differences in gold from PPO without a penalty at the same KL, within each seed."""
     found = at_the_same_kl(["gold"]).set_index(["pooling", "who", "at_kl", "seed"])["gold"].unstack("seed")
-    levels = (1, 2, 4)
     rows = []
     for pooling, named in POOLINGS.items():
         for who in ("PPO, β 0.03", "PPO, β 0.1", "PPO, β 0.3", SLOW, BEST):
             cells = []
-            for level in levels:
+            for level in LEVELS:
                 free = found.loc[pooling, "PPO, β 0", level]
                 key = (pooling, who, level)
                 apart = (found.loc[key] - free).dropna() if key in found.index else []
                 cells.append(_apart(apart) if len(apart) == 10 else f"reached by {len(apart)} of 10")
             rows.append((named, who, *cells))
-    return _markdown(f"reward of | minus PPO, β 0 | {_levels(levels)}", rows, left=2)
+    levels = " | ".join(f"KL {level:g}" for level in LEVELS)
+    return _markdown(f"reward of | minus PPO, β 0 | {levels}", rows, left=2)
 
 
 def _apart(numbers: pd.Series) -> str:
@@ -393,38 +287,8 @@ def best_against_trained() -> str:
                 if run["kl"] <= mine["kl"].max():
                     apart.append(float(np.interp(run["kl"], mine["kl"], mine["gold"])) - run["gold"])
             if len(apart) > 2:
-                lines.append(
-                    f"- {named[0].upper()}{named[1:]}, β {beta:g}: {_mean(apart)}, over {len(apart)} seeds."
-                )
+                lines.append(f"- {named[0].upper()}{named[1:]}, β {beta:g}: {_mean(apart)}.")
     return "\n".join(lines)
-
-
-def ladder_and_fall() -> str:
-    """Compare rewards for six and three kind words between seeds that fell and seeds that did not."""
-    said = []
-    for pooling, named in POOLINGS.items():
-        steep = (lambda rewards: rewards[6] - rewards[3])(_ladders()[pooling, False])
-        for beta in (0.03, 0.1):
-            runs = peaks().query("pooling == @pooling and kl_coef == @beta").set_index("seed")
-            if not 0 < (number := int(runs["fell"].sum())) < len(runs):
-                continue
-            fell, stood = steep[runs["fell"]], steep[~runs["fell"]]
-            said.append(
-                f"With the {named} and β {beta:g}, gold fell on {number} seeds, where the reward "
-                f"models add between {fell.min():.2f} and {fell.max():.2f} for these words. On the other "
-                f"{len(stood)} seeds, they add between {stood.min():.2f} and {stood.max():.2f}. "
-                f"{_overlap(fell, stood)}"
-            )
-    return (
-        "Gold is 1.5 lower for six kind words than for three, but the reward models differ in how they "
-        "reward the three extra words. " + " ".join(said)
-    )
-
-
-def _overlap(fell: pd.Series, stood: pd.Series) -> str:
-    if fell.min() > stood.max():
-        return "So the ladder tells the two groups apart."
-    return "These ranges overlap, so the ladder alone does not predict on which seeds gold falls."
 
 
 def figure() -> str:
@@ -528,23 +392,17 @@ MAKERS = (
     machine,
     figure,
     overoptimisation,
-    peak_or_no_peak,
-    same_kl,
     penalty_or_speed,
     controls,
     parts,
     gauges,
     texts,
-    seed_by_seed,
-    ladder_and_fall,
     ladder,
     judges,
     best_of_n,
     best_against_trained,
     methods,
-    methods_same_kl,
     pairs_of_methods,
-    rates,
     chain,
 )
 PARTS: dict[str, Callable[[], str]] = {maker.__name__: maker for maker in MAKERS}

@@ -36,4 +36,5 @@ def test_the_cards_across_the_chapters_point_to_sections_that_are_there() -> Non
 
 def test_the_page_says_the_days_that_the_script_counts() -> None:
     page = (ROOT / f"{site_cards.PAGE}.md").read_text(encoding="utf-8")
-    assert f"after {', '.join(map(str, site_cards.INTERVALS))} days" in page
+    *first, last = map(str, site_cards.INTERVALS)
+    assert f"after {', '.join(first)} and finally {last} days" in page
