@@ -151,6 +151,30 @@ def test_a_deleted_answer_cell_is_named():
     # Where every answer has a text, other texts are only notes.
     written = cell("essay", "Because.", "manual:why:3", kind="markdown")
     assert rebuild(PACK, submitted(lambda had: [elsewhere, *had[:4], written, *had[5:]])).unclear == []
+    emptied = rebuild(PACK, submitted(essay(PACK["cells"][4] | {"source": ""})))
+    assert (emptied.missing, emptied.texts) == ([], {"why": ""})
+
+
+def test_what_an_earlier_pack_asked_is_nobodys_answer():
+    def more(name):
+        return [
+            cell(f"{name}-text", f"Prove {name}.", kind="markdown"),
+            cell(name, "…", f"manual:{name}:2", kind="markdown"),
+        ]
+
+    first, *others = PACK["cells"]
+    earlier = PACK | {
+        "cells": [first | {"source": "# Week 1, 9 points"}, *others[:3], *more("a"), others[3], *more("b")]
+    }
+    blank = json.dumps(earlier).encode()
+    found = rebuild(PACK, blank, [earlier])
+    assert (found.texts, found.missing, found.unclear) == ({"why": ""}, [], [])
+    assert [(c.kind, c.source) for c in found.cells if c.kind != "solution"] == [WANTED[0], *WANTED[2:]]
+    answered = blank.replace(b"*Your answer*", b"So.").replace(b"\\u2026", b"A proof.")
+    assert rebuild(PACK, answered, [earlier]).texts == {"why": "So."}
+    assert rebuild(PACK, submitted(essay(cell("c", "So.", kind="markdown"))), [earlier]).texts == {
+        "why": "So."
+    }
 
 
 def test_code_that_lost_its_metadata_is_found_by_its_place():

@@ -15,11 +15,12 @@ import contextlib
 import hashlib
 import hmac
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from ppobook.teaching import checks
 from ppobook.teaching.checks import Verdict
+from ppobook.teaching.tags import Notebook
 
 from .calls import MESSAGE, NAME, Grader
 from .limits import Ended
@@ -85,14 +86,15 @@ def grade_submission(
     seed: Callable[[str], int] = lambda part: 0,
     limits: Limits | None = None,
     only: str | None = None,
+    earlier: Sequence[Notebook] = (),
 ) -> Result:
     """Grade the bytes of a notebook that was handed in.
 
     `seed` gives, by a part's name, the number that its random problems are drawn from: see `part_seeds`.
-    `only` is the one part that is judged.
+    `only` is the one part that is judged. `earlier` are the packs that were handed out before.
     """
     try:
-        rebuilt = rebuild(pack.notebook, submission)
+        rebuilt = rebuild(pack.notebook, submission, earlier)
     except Unreadable as error:
         return ungraded(pack, "unreadable", str(error))
     result = _result(pack, rebuilt)
@@ -102,7 +104,9 @@ def grade_submission(
     return result
 
 
-def ungraded(pack: Pack, kind: str, reason: str, submission: bytes | None = None) -> Result:
+def ungraded(
+    pack: Pack, kind: str, reason: str, submission: bytes | None = None, earlier: Sequence[Notebook] = ()
+) -> Result:
     """The result of a submission that can't be graded: nothing for each part, and the reason.
 
     Its answers in words are in it, where `submission` is given and can be read.
@@ -110,7 +114,7 @@ def ungraded(pack: Pack, kind: str, reason: str, submission: bytes | None = None
     result = _result(pack, Rebuilt())
     if submission is not None:
         with contextlib.suppress(Exception):  # the reason is known already
-            result = _result(pack, rebuild(pack.notebook, submission))
+            result = _result(pack, rebuild(pack.notebook, submission, earlier))
     message = f"✗ Not graded: {whole(reason)}"
     result.parts = {p.name: PartResult(0.0, kind, "", message) for p in pack.tested}
     return result

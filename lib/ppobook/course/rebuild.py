@@ -12,7 +12,7 @@ import ast
 import itertools
 import json
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 
@@ -82,19 +82,37 @@ def whole(text: str) -> str:
     return _HALVES.sub("\N{REPLACEMENT CHARACTER}", text)
 
 
-def rebuild(notebook: Notebook, submission: bytes) -> Rebuilt:
+def rebuild(notebook: Notebook, submission: bytes, earlier: Sequence[Notebook] = ()) -> Rebuilt:
     """Select the code to run and the texts to read of a submission, the bytes of an .ipynb.
 
-    It raises Unreadable for what is no notebook.
+    Texts are read by the pack that the student worked in, which may be one of the `earlier`: what stood there
+    and is dropped now is nobody's answer. It raises Unreadable for what is no notebook.
     """
+    own = _cells(submission)
+    result = _rebuilt(notebook["cells"], own)
+    sources = {plain(one.source, one.is_code) for one in own}
+    worked_in = max((notebook, *earlier), key=lambda one: len(sources & _sources(one["cells"])))
+    if worked_in is not notebook:
+        read = _rebuilt(worked_in["cells"], own)
+        result.missing = [name for name in read.missing if name in result.texts]
+        result.texts = {name: read.texts.get(name, text) for name, text in result.texts.items()}
+        result.unclear = [] if all(result.texts.values()) else read.unclear
+    return result
+
+
+def _sources(cells: list[Cell]) -> set[str]:
+    return {plain(cell["source"], cell["cell_type"] == "code") for cell in cells}
+
+
+def _rebuilt(given: list[Cell], own: list[_Own]) -> Rebuilt:
     result = Rebuilt()
-    given, own = notebook["cells"], _cells(submission)
     chosen = _match(given, own)
     free = _free(given, own, chosen)
     for _, run in itertools.groupby(free, lambda one: (one.after, one.before)):
         _match_by_place(given, [*run], chosen)
     free = _free(given, own, chosen)
     texts = [one for one in free if not one.is_code]
+    held = {one.id for one in own} | {one.part.name for one in own if one.part is not None}
     result.cells += [_own_cell(one) for one in free if one.is_code and one.after < 0]
     for index, cell in enumerate(given):
         _add(result, cell, chosen.get(index))
@@ -102,7 +120,8 @@ def rebuild(notebook: Notebook, submission: bytes) -> Rebuilt:
         p = part(cell)
         if p is not None and p.role == "manual":
             if index not in chosen:
-                result.missing.append(p.name)
+                if not held & {cell.get("id"), p.name}:  # else it was emptied
+                    result.missing.append(p.name)
                 continue
             # Text right behind an answer belongs to it; so does text right before one that was left blank.
             behind = [one for one in texts if one.after == index]
@@ -187,7 +206,7 @@ def _free(given: list[Cell], own: list[_Own], chosen: Mapping[int, _Own]) -> lis
     """The cells that stand for none of the pack's, with the pack's cells that they stand between."""
     stands_for = {one.index: index for index, one in chosen.items()}
     # A copy of such a cell says nothing.
-    handed_out = {plain(cell["source"], cell["cell_type"] == "code") for cell in given}
+    handed_out = _sources(given)
     found: list[_Own] = []
     after, waiting = -1, list[_Own]()
     for one in own:
