@@ -344,6 +344,18 @@ def test_what_is_no_notebook_is_named_and_not_graded(course, source, content):
     assert collect(course, source).again == 1
 
 
+def test_a_notebook_that_was_renamed_is_collected_by_hand_with_its_time_and_label(course, tmp_path):
+    data = zipped(("Ada Lovelace_7_assignsubmission_file/week-01.ipynb.txt", notebook("ada")))
+    path = put(tmp_path / "moodle.zip", data)
+    assert "! Ada Lovelace_7: no notebook of week-01" in collect(course, path).text
+    (first,) = kept(course, "ada")
+    renamed = (first.folder / "original.txt").rename(first.folder / "original.ipynb")
+    assert collect(course, renamed, student="ada").new == 1
+    assert counting(course)["ada"].received == first.time
+    assert [one.receipt["label"] for one in kept(course, "ada")] == ["Ada Lovelace_7"] * 2
+    assert collect(course, path).new == 0
+
+
 def test_of_two_notebooks_the_last_that_was_written_in_is_taken_and_another_by_hand(course, source):
     packs.release(course, WEEK)
     blank = json.dumps(packs.released(course, WEEK).notebook).encode()

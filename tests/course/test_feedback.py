@@ -238,6 +238,7 @@ def test_markdown_and_formulas_are_rendered_and_links_are_text():
     [
         ("Ada Lovelace_4711_assignsubmission_file_/week-03.ipynb", "Ada Lovelace_4711", None),
         ("Ada Lovelace_4711_assignsubmission_file_week-03.ipynb", "Ada Lovelace_4711", None),
+        ("Ada Lovelace_4711_assignsubmission_file/week-03.ipynb", "Ada Lovelace_4711", None),
         ("lovelaceada_101_5512_week-03-1.ipynb", "lovelaceada_101", "lovelaceada_101_5512_week-03.html"),
         ("lovelaceada_LATE_101_5512_a_b.zip", "lovelaceada_101", "lovelaceada_LATE_101_5512_week-03.html"),
         ("anon_x7Qd2_5512_week-03.ipynb", "anon_x7Qd2", "anon_x7Qd2_5512_week-03.html"),

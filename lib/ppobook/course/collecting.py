@@ -80,7 +80,7 @@ def collect(
     """Keep every submission of a source for an assignment of this name.
 
     A source is a folder of zips, notebooks, folders or clones; the zip of Moodle or Canvas; or, with a
-    `student`, that student's one file, whatever it is called: one below `submitted` keeps its time.
+    `student`, that student's one file, whatever it is called: one below `submitted` keeps its time and label.
     `times` are by student, and correct what is kept already.
     """
     assignment = course.assignment(name)
@@ -101,6 +101,7 @@ def collect(
             # Beside any other file a receipt says nothing.
             receipt = _receipt(source.parent / RECEIPT)
             made.time, made.late = receipt.time, receipt.receipt["late"]
+            made.label = receipt.receipt["label"]
         given = (times or {}).get(made.student or "")
         if given is not None:
             made.time, made.late, made.notes = given, False, _without_times(made.notes)
@@ -139,7 +140,8 @@ def _keep(
     content = [data for i, (_, data, _) in enumerate(made.notebooks) if chosen in (None, i)]
     content += [made.original[1]] if chosen is None and made.original else []
     digest = hashlib.sha256(b"".join(content)).hexdigest()
-    before = _before(made, digest, _kept(parent))
+    # What was kept without a notebook may be one by now, under another name.
+    before = _before(made, digest, [one for one in _kept(parent) if one.path or chosen is None])
     again = before is not None and (given is None or before.receipt["time"] == time)
     result.again += again
     if student and not again:
