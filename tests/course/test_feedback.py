@@ -150,6 +150,11 @@ def test_what_is_not_marked_or_not_there_is_said():
     assert "Some answers are not marked yet" in page(text="It is min.")
     assert "Nothing was written." in page(text=" ")
     assert WORDS["cell_missing"] in text(page(missing=[WHY]))
+    elsewhere = text(page(missing=[WHY], unclear=["Cell 9: It is I."], mark=2))
+    assert re.search(
+        rf"{WORDS['cell_missing']}\s+{WORDS['unclear']}\s+Your answer\s+Cell 9: It is I.", elsewhere
+    )
+    assert WORDS["nothing"] not in elsewhere
     varied = ("mistake", "a name", f"{MISTAKE}\n  (In this course A = +3.)")
     assert "(In this course A = +3.)" in text(page(verdicts={"clipped-loss": varied}))
     group = page(students=("ada", "bob"))
@@ -227,7 +232,7 @@ def test_markdown_and_formulas_are_rendered_and_links_are_text():
     assert re.search(r'<math [^>]*display="block" aria-label="x_i \* y_i"', html)
     assert "<code>\\left(</code>" in rendered("What is $\\left($ for?")
     assert "<mi>γ</mi>" in rendered("A discount {math}`\\gamma`.")
-    assert len(rendered("x" * 100_000)) < 21_000
+    assert "x [… only the first 20,000 characters are shown]" in rendered("x" * 100_000)
 
 
 # --- giving it back -----------------------------------------------------------------------------------------

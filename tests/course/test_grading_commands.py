@@ -207,7 +207,7 @@ def test_other_points_in_course_yml_are_said_and_count_once_they_are_released(gr
     path = graded / "course.yml"
     text = path.read_text()
     path.write_text(text.replace("clipped-loss: 4", "clipped-loss: 2").replace("total: 15", "total: 13"))
-    said = "! week-02: it counts as it was released, and course.yml or the book has changed since"
+    said = "! week-02: course.yml or the book has changed since the release. A new due date"
     assert said in run("grades", "week-02")
     assert said in run("grade", "week-02")
     assert "counts again after: ppobook course grade week-02" in run("release", "week-02", "--replace")

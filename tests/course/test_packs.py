@@ -64,6 +64,7 @@ def test_each_set_can_be_assigned_whole_and_exercise_by_exercise(name, tmp_path)
         assert {one.exercise for one in pack.parts} <= {one.label for one in exercises}
         assert pack.points == sum(p.points or 0 for one in exercises for p in one.parts)
         assert undefined(pack.notebook) <= undefined(whole.notebook)
+        assert all(sources(pack))
         text = "\n".join(sources(pack, "markdown"))
         # Nothing that JupyterLab can't show, and no link that leads nowhere.
         assert not re.search(r"\{(cite|cite:t|ref|numref)\}`|\]\(\.\./", text)
@@ -111,7 +112,7 @@ def test_a_sheet_mixes_the_books_exercises_with_the_courses_own(tmp_path):
     ids = [cell["id"] for cell in pack.notebook["cells"]]
     assert len(set(ids)) == len(ids)
     text = "\n".join(sources(pack))
-    assert "The exercises come from chapter 3 of the book." in text
+    assert "The exercises come from chapter 3 of the book and your instructor." in text
     assert "double: this exercise is checked when you hand it in." in text
     assert pack.part("double").expression == "double"
     assert ":::{exercise} Why" in pack.part("why").question

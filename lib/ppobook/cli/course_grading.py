@@ -194,7 +194,7 @@ def feedback(names: Names = (), /, *, give_back: MaybeFile = None, course: Folde
 
 @command
 def grades(names: Names = (), /, *, form: Form = "plain", course: Folder = ".") -> None:
-    """Write grades as a table, grades/FORM.csv. Where something is to be graded or marked, no points stand.
+    """Write grades as a table, grades/FORM.csv or grades/FORM-NAMES.csv. Where something is to be graded or marked, no points stand.
 
     Args:
         names: the assignments; all that were released if left out
@@ -290,8 +290,9 @@ def _say_changed(course: Course, name: str) -> None:
 
     if work.changed(course, name):
         print(
-            f"! {name}: it counts as it was released, and course.yml or the book has changed since; the "
-            f"change counts after: ppobook course release {name} --replace, then grade {name}"
+            f"! {name}: course.yml or the book has changed since the release. A new due date or late policy "
+            f"counts already; any other change counts after: ppobook course release {name} --replace, "
+            f"then grade {name}"
         )
 
 

@@ -120,7 +120,9 @@ def make(course: Course, assignment: Assignment) -> Pack:
         (one, sum(worth[p.name] for p in one.parts if p.points is not None))
         for one in masters.exercises(notebook)
     ]
-    origin = " and ".join(f"chapter {number_of(one.name)} of the book" for one in found if not one.own)
+    origin = " and ".join(
+        "your instructor" if one.own else f"chapter {number_of(one.name)} of the book" for one in found
+    )
     notebook["cells"] = [front_cell(course, assignment, origin, rows), install_cell(course), *cells]
     used: dict[str, int] = {}
     for cell in notebook["cells"]:
@@ -147,6 +149,8 @@ def _of_set(
     for cell in cells:
         if cell["cell_type"] == "markdown":
             cell["source"] = _in_words(cell["source"], held)
+    # Of a cell that held nothing but hints on the book's bug, nothing is left.
+    cells = [cell for cell in cells if cell["source"].strip() or part(cell)]
     return cells, {name: _in_words(text, ()) for name, text in _rubrics(master, forms).items()}
 
 

@@ -62,7 +62,7 @@ def statement(text: str) -> str:
 def _clean(text: str, limit: int) -> str:
     text = _TURNING.sub("", text)
     text = _CONTROLS.sub("\N{REPLACEMENT CHARACTER}", text.replace("\r\n", "\n"))
-    return text if len(text) <= limit else f"{text[:limit]} […]"
+    return text if len(text) <= limit else f"{text[:limit]} [… only the first {limit:,} characters are shown]"
 
 
 class _Markdown(MarkdownIt):
