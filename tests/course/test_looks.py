@@ -12,7 +12,9 @@ from small_course import write_course
 from tiny_book import replace
 
 from ppobook.course import masters, packs, sets
+from ppobook.course.graders import open_grader
 from ppobook.course.looks import Looks
+from ppobook.course.rebuild import rebuild
 from ppobook.course.similar import page, similar
 
 PUBLIC = """def double(x, weights):
@@ -134,13 +136,17 @@ def test_formatting_gives_no_note(tmp_path, way):
 def test_a_dropped_exercise_and_one_of_the_earlier_pack_give_no_note(tmp_path):
     course = write_course(tmp_path)
     own = tmp_path / "exercises" / "90_doubling.md"
-    replace(own, ":::{exercise} Why", '```{code-cell} ipython3\nexec("y = 1")\n```\n\n:::{exercise} Why')
+    dropped = '```{code-cell} ipython3\nexec("y = 1")\n```\n\nA hint.\n\n+++\n\n'
+    replace(own, ":::{exercise} Why", f"{dropped}:::{{exercise}} Why")
     before = packs.release(course, "week-01")[0]
     handed_in = json.dumps(masters.fill(before.notebook, {"double": OWN})).encode()
-    replace(own, '```{code-cell} ipython3\nexec("y = 1")\n```\n\n', "")
+    replace(own, dropped, "")
     now = packs.release(course, "week-01", replace=True)[0]
     assert Looks(now, {}, [now.notebook]).of(handed_in) != []  # without what was handed out before
     assert Looks(now, {}, [now.notebook, *packs.earlier(course, "week-01")]).of(handed_in) == []
+    with open_grader(tmp_path, "week-01") as grade:  # nor is what was asked earlier an answer
+        assert grade(handed_in, "ada", "a reason")["unclear"] == []
+    assert "A hint." in rebuild(now.notebook, handed_in).unclear[0]
 
 
 # --- similar answers ----------------------------------------------------------------------------------------

@@ -194,7 +194,7 @@ def feedback(names: Names = (), /, *, give_back: MaybeFile = None, course: Folde
 
 @command
 def grades(names: Names = (), /, *, form: Form = "plain", course: Folder = ".") -> None:
-    """Write grades as a table, grades/FORM.csv or grades/FORM-NAMES.csv. Where something is to be graded or marked, no points stand.
+    """Write grades as a table below grades/. Where something is to be graded or marked, no points stand.
 
     Args:
         names: the assignments; all that were released if left out
