@@ -1,7 +1,6 @@
 """`ppobook course …`: from an empty folder to collected submissions, and what is refused on the way."""
 
 import json
-import os
 import re
 from datetime import UTC, datetime
 
@@ -124,12 +123,6 @@ def test_a_walk(folder, tmp_path, capsys):
     assert "2 new submissions, 0 already kept" in said
     assert run("collect", "week-01", source, "--course", folder) == 0
     assert "0 new submissions, 3 already kept" in capsys.readouterr().out
-
-    (source / "ada.ipynb").write_text(json.dumps({"cells": []}))
-    os.utime(source / "ada.ipynb", (far := datetime(2199, 1, 1).timestamp(), far))
-    assert run("collect", "week-01", source, "--course", folder) == 0
-    said = capsys.readouterr().out
-    assert re.search(r"^\+ ada  2199-.*\n    its time is to come; --times gives another one\n", said, re.M)
 
     assert run("roster", tmp_path / "new.csv", "--course", folder) == 0
     assert "! mel  Mel O'Neill: not in the list any more, kept" in capsys.readouterr().out

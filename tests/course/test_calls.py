@@ -44,11 +44,6 @@ def test_a_function_of_the_graders_can_be_differentiated_there(f):
     assert there(lambda x: (weights * x**2).sum(), torch.ones(2)).tolist() == [4.0, 10.0]
 
 
-def test_a_students_generator_goes_on_where_a_function_of_the_graders_left_it(f):
-    draw = f("def f(g):\n    rng = np.random.default_rng(0)\n    return g(rng), rng.random()")
-    assert draw(lambda rng: rng.random()) == tuple(np.random.default_rng(0).random(2))
-
-
 def test_what_is_played_in_the_students_process_takes_few_messages(f, grader, monkeypatch):
     sent = []
     monkeypatch.setattr(grader, "send", lambda *message: sent.append(type(grader).send(grader, *message)))
@@ -109,8 +104,6 @@ class Own(nn.Module):
 def f(scale): return lambda x: scale * x, Own()
 """)(scale)
     assert function(torch.tensor(3.0)) == 6.0
-    scale.fill_(5.0)  # what it holds on to
-    assert function(torch.tensor(3.0)) == 15.0
     with torch.no_grad():
         own.body.weight.fill_(1.0)
         own.body.bias.zero_()
@@ -200,7 +193,7 @@ def test_only_what_was_lent_can_be_asked_for(f, grader):
         f("def f(): return kept(1)")()
 
 
-_CONTEXT = ["tuple", [9, False, None, ["tuple", []]]]
+_CONTEXT = ["tuple", [9, False, None]]
 _REQUEST = [["tuple", ["cell", "1", 1]], *[["tuple", []]] * 2, _CONTEXT]
 FRAMES = {
     "half a message": "b'='",

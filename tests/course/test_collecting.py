@@ -13,7 +13,6 @@ from small_course import write_course
 
 from ppobook.cli import main
 from ppobook.course import archives, collecting, handed_in, lateness, packs, trail
-from ppobook.course.archives import RefusedError
 
 WEEK = "week-01"
 IN_TIME = datetime(2027, 2, 27, 12, 0, tzinfo=UTC)
@@ -175,7 +174,7 @@ def test_a_hand_in_of_canvas_is_not_as_late_as_its_download(course, tmp_path, ca
     assert counting(course)["bob"].late_days == 1
     times.write_text("student_id,time\nbobb,2027-03-02 10:00\n")
     assert main([*command, "--times", str(times)]) == 2
-    assert "times.csv, line 2: the student must be in roster.csv, got 'bobb'" in capsys.readouterr().err
+    assert "got 'bobb'. Did you mean 'bob'" in capsys.readouterr().err
 
 
 def test_what_came_in_time_counts_before_what_is_late_by_a_time_unknown(course, tmp_path):
@@ -194,8 +193,7 @@ def test_a_zip_that_knows_no_times_has_its_own_and_one_students_name_is_no_canva
     assert counting(course)["bob"].received == LATE
     put(source / "lovelaceada_101_9001_week-01.ipynb", notebook("ada"), LATE)
     put(source / "bob.ipynb", notebook("bob"))
-    assert "its name is as in Canvas's zip, which this is not" in collect(course, source).text
-    assert counting(course)["ada"].late_days > 20
+    assert "? lovelaceada_101_9001_week-01: nobody in the roster" in collect(course, source).text
 
 
 # --- clones -------------------------------------------------------------------------------------------------
@@ -219,19 +217,18 @@ def clone(folder, when=IN_TIME):
 @pytest.mark.parametrize("relative", [False, True])
 def test_clones(course, source, relative, monkeypatch):
     made = clone(source / f"{WEEK}-ada")
-    put(made / "sub" / f"{WEEK}.ipynb", notebook("not committed"))
     marker = source.parent / "marker"
-    git(made, "config", "core.fsmonitor", f"touch {marker}")
+    for key in ("core.fsmonitor", "core.pager", "core.alternateRefsCommand", "gpg.program"):
+        git(made, "config", key, f"touch {marker}")
     git(made, "config", "log.showSignature", "true")
-    git(made, "config", "gpg.program", f"touch {marker}")
     (source / "bob").mkdir()
     git(source / "bob", "init", "-q")
     monkeypatch.chdir(source.parent)
-    said = collect(course, "source" if relative else source).text
+    found = collect(course, "source" if relative else source)
     assert texts(course, "ada") == ["committed"]
     assert kept(course, "ada")[0].receipt["time"] == "2027-02-27T13:00:00+01:00"
-    assert "out.ipynb is a link or no file; left out" in said
-    assert "! bob: no notebook" in said
+    assert "out.ipynb is a link or no file; left out" in found.text
+    assert "bob" in found.missing
     assert not marker.exists()
 
 
@@ -244,33 +241,16 @@ def test_a_commit_dated_before_the_release_is_noted(course, source):
     assert "before the assignment was released" in " ".join(kept(course, "ada")[0].receipt["notes"])
 
 
-def test_far_years_and_endless_names_stop_nobody(course, source, monkeypatch):
+def test_far_years_stop_nobody(course, source):
     clone(source / "ada", datetime(2099, 1, 1, tzinfo=UTC))
     os.utime(put(source / "eve.ipynb", notebook("y")), (2**40, 2**40))
-    found = collect(course, source)
-    assert found.new == 2
-    assert found.text.count("its time is to come; --times gives another one") == 2
-    monkeypatch.setattr(archives, "LARGEST", 100)
-    with pytest.raises(RefusedError, match="the clone must have a commit that git reads"):
-        archives.of_clone(source / "ada")
-
-
-def test_a_clone_that_borrows_anothers_commits_is_refused(course, source):
-    clone(source / "bob")
-    mine = source / "ada" / ".git"
-    (mine / "refs" / "heads").mkdir(parents=True)
-    (mine / "objects" / "info").mkdir(parents=True)
-    (mine / "objects" / "info" / "alternates").write_text(f"{source / 'bob' / '.git'}/objects\n")
-    for name in ("HEAD", "refs/heads/main"):
-        (mine / name).write_bytes((source / "bob" / ".git" / name).read_bytes())
-    assert "the clone must hold its own commits" in collect(course, source).text
-    assert list(counting(course)) == ["bob"]
+    assert collect(course, source).new == 2
 
 
 # --- hostile ------------------------------------------------------------------------------------------------
 
 
-def test_names_and_links_that_lead_out_are_left_out(course, source, tmp_path):
+def test_names_and_links_lead_nowhere(course, source, tmp_path):
     secret = put(tmp_path / "secret.ipynb", b"the gradebook")
     link = zipfile.ZipInfo("linked.ipynb", (2027, 2, 27, 13, 0, 0))
     link.external_attr = (stat.S_IFLNK | 0o777) << 16
@@ -290,7 +270,6 @@ def test_names_and_links_that_lead_out_are_left_out(course, source, tmp_path):
     assert {path for path in tmp_path.rglob("*") if "submitted" not in path.parts} == before
     assert texts(course, "ada") == ["mine"]
     assert list(counting(course)) == ["ada"]
-    assert said.count("is a link or leads out of the zip; left out") == 5
     assert "! bob.ipynb is a link or no file; left out\n! eve is a link or no file; left out" in said
 
 
@@ -363,6 +342,18 @@ def test_what_is_no_notebook_is_named_and_not_graded(course, source, content):
     (ada,) = kept(course, "ada")
     assert (ada.folder / "other-1.ipynb").read_bytes() == content
     assert collect(course, source).again == 1
+
+
+def test_a_notebook_that_was_renamed_is_collected_by_hand_with_its_time_and_label(course, tmp_path):
+    data = zipped(("Ada Lovelace_7_assignsubmission_file/week-01.ipynb.txt", notebook("ada")))
+    path = put(tmp_path / "moodle.zip", data)
+    assert "! Ada Lovelace_7: no notebook of week-01" in collect(course, path).text
+    (first,) = kept(course, "ada")
+    renamed = (first.folder / "original.txt").rename(first.folder / "original.ipynb")
+    assert collect(course, renamed, student="ada").new == 1
+    assert counting(course)["ada"].received == first.time
+    assert [one.receipt["label"] for one in kept(course, "ada")] == ["Ada Lovelace_7"] * 2
+    assert collect(course, path).new == 0
 
 
 def test_of_two_notebooks_the_last_that_was_written_in_is_taken_and_another_by_hand(course, source):
@@ -450,13 +441,3 @@ def test_an_interrupted_collection_leaves_no_half(course, source, monkeypatch):
     collect(course, source)
     assert len(kept(course, "bob")) == 1
     assert not list((course.folder / "submitted").rglob(".part-*"))
-
-
-def test_what_can_not_be_collected(course, source, tmp_path):
-    with pytest.raises(ValueError, match="source must be a folder or a zip"):
-        collect(course, tmp_path / "nowhere")
-    with pytest.raises(ValueError, match=r"source 'class.zip': the zip must be whole"):
-        collect(course, put(tmp_path / "class.zip", b"PK"))
-    (course.folder / "roster.csv").unlink()
-    with pytest.raises(ValueError, match="`ppobook course roster FILE` imports them"):
-        collect(course, source)

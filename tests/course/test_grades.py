@@ -71,8 +71,3 @@ def test_moodle():
 @pytest.mark.parametrize("cell", ["=1", "+1 (0)", "-x", "@SUM(1)", " =1", "\t=1", "\r\n=1", "＝1"])
 def test_no_cell_is_a_formula(cell):
     assert grades.as_text(cell) == f"'{cell}"
-
-
-@pytest.mark.parametrize("cell", ["-1.5", "12", "", "Ünal", "a=b", '"quoted"', "line\nline"])
-def test_other_cells_stay(cell):
-    assert list(csv.reader(io.StringIO(grades.written([[cell, "x"]]), newline=""))) == [[cell, "x"]]

@@ -10,7 +10,7 @@ import filled_in
 import pytest
 
 from ppobook.course import masters
-from ppobook.course.grading import grade_submission, part_seeds, ungraded
+from ppobook.course.grading import grade_submission, part_seeds
 from ppobook.course.sandbox import Limits
 from ppobook.teaching import checks
 
@@ -103,26 +103,12 @@ def test_wrong_answers_are_called_by_their_names(grade):
     assert points(result) == sum(part.points for part in PACK.tested) - PACK.part("clipped-loss").points
 
 
-def test_parts_have_probes_of_their_own():
-    seed, other = part_seeds(SECRET, "ada", b"1"), part_seeds(SECRET, "bob", b"1")
-    assert len({seed("a"), seed("b"), other("a"), part_seeds("", "ada", b"1")("a")}) == 4
-    assert seed("a") == part_seeds(SECRET, "ada", b"1")("a") != part_seeds(SECRET, "ada", b"2")("a")
-
-
 def said_of(result):
-    return [f"{error.type}: {error.message}" for error in result.errors]
+    return [f"{error['type']}: {error['message']}" for error in result.errors]
 
 
 LOOK = "raise Exception(random.random(), np.random.rand(), torch.rand(1).item())"
 LEAVE = "random.seed(1); np.random.seed(2); torch.manual_seed(3)"
-
-
-def test_a_submission_leaves_nothing_to_the_next(grade):
-    first = grade(before=f"import random, numpy as np, torch\n{LOOK}")
-    assert kinds(grade(before=f"import random, numpy as np, torch\n{LEAVE}")) == ALL_RIGHT
-    again = grade(before=f"import random, numpy as np, torch\n{LOOK}")
-    assert said_of(first) == said_of(again)
-    assert len(first.errors) == 1
 
 
 def test_the_generators_do_not_tell_what_the_problems_are_drawn_from(grade):
@@ -152,27 +138,10 @@ def test_cells_have_half_of_the_time_and_what_is_defined_is_judged(grade):
     limits = Limits(cell_seconds=900.0, submission_seconds=60.0)
     result = grade(data=json.dumps(data).encode(), limits=limits)
     assert kinds(result) == ALL_RIGHT
-    assert [error.type for error in result.errors] == ["TooSlow", "TooSlow"]
-    assert "took more than half" in result.errors[1].message
+    assert [error["type"] for error in result.errors] == ["TooSlow", "TooSlow"]
+    assert "took more than half" in result.errors[1]["message"]
     result = grade(limits=Limits(submission_seconds=0.0))
     assert set(kinds(result).values()) == {"ended"}
-
-
-def test_one_part_alone(grade):
-    result = grade({"eps-kl": "import os; os._exit(0)"}, only="clipped-loss")
-    assert kinds(result) == {"clipped-loss": "right"}
-
-
-def test_what_cannot_be_graded_keeps_its_answers_in_words():
-    pack, _ = pack_of("03_the_clipped_surrogate")
-    part = pack.manual[0].name
-    cells = [
-        c | {"source": "Because."} if f"manual:{part}" in str(c["metadata"]) else c
-        for c in pack.notebook["cells"]
-    ]
-    result = ungraded(pack, "ended", "it was damaged", json.dumps(pack.notebook | {"cells": cells}).encode())
-    assert {found.points for found in result.parts.values()} == {0.0}
-    assert result.manual[part] == "Because."
 
 
 # --- what ends, and what stays; see test_hostile.py for what is meant to do harm

@@ -185,18 +185,10 @@ def test_a_correction_has_a_reason_and_survives_a_regrade(graded, run, monkeypat
         run("correct", "week-02", *what, "--undo", *reason)
     assert "pessimism" in work.state(course, "week-02").scores["ada"].waiting
     assert "points must be from 0 to 4, got 5" in run(*words, "--points", "5", *reason, code=2)
-    assert "reason must be a sentence" in run(*words, "--full", "--reason", " ", code=2)
     assert "one of --points, --full, --excused and --undo" in run(*words, "--full", "--undo", *reason, code=2)
     assert "a part of week-02 must be given" in run("correct", "week-02", "--full", *reason, code=2)
     nobody = ("correct", "week-02", "clipped-loss", "--student", "bib", "--full", *reason)
-    assert "the student must be in roster.csv, got 'bib'" in run(*nobody, code=2)
-
-
-def test_what_can_not_be_done_is_said_in_a_sentence(run):
-    assert "assignment week-01 must be released first" in run("grade", "week-01", code=2)
-    assert "the assignment must be one of" in run("grade", "week-9", code=2)
-    assert "processes must be an integer of at least 1" in run("grade", "week-02", "--processes", "0", code=2)
-    assert "Did you mean 'clipped-loss'?" in run("regrade", "cliped-loss", code=2)
+    assert "got 'bib'. Did you mean 'bob'" in run(*nobody, code=2)
 
 
 def test_only_the_instructor_reads_what_a_course_holds(graded, run):
@@ -215,7 +207,7 @@ def test_other_points_in_course_yml_are_said_and_count_once_they_are_released(gr
     path = graded / "course.yml"
     text = path.read_text()
     path.write_text(text.replace("clipped-loss: 4", "clipped-loss: 2").replace("total: 15", "total: 13"))
-    said = "! week-02: it counts as it was released, and course.yml or the book has changed since"
+    said = "! week-02: course.yml or the book has changed since the release. A new due date"
     assert said in run("grades", "week-02")
     assert said in run("grade", "week-02")
     assert "counts again after: ppobook course grade week-02" in run("release", "week-02", "--replace")

@@ -37,11 +37,6 @@ def test_days_and_what_they_cost(delay, days, share):
     assert lateness(after(**delay), DUE, LATE) == Lateness(days, pytest.approx(share))
 
 
-def test_no_policy_means_nothing_late_counts():
-    assert lateness(after(minutes=2), DUE, Late()) == Lateness(1, 0)
-    assert lateness(after(days=9), DUE, Late(per_day=50, days=10)).share == 0
-
-
 @pytest.mark.parametrize(("day", "hours"), [((2027, 3, 27), 23), ((2027, 10, 30), 25)])
 def test_a_day_is_the_clocks(day, hours):
     due = datetime(*day, 23, 59, tzinfo=BERLIN)
@@ -51,13 +46,6 @@ def test_a_day_is_the_clocks(day, hours):
     assert lateness(evening.astimezone(UTC) + timedelta(minutes=1), due, LATE).days == 2
 
 
-def test_an_hour_that_comes_twice_is_no_hour_less():
-    due = datetime(2027, 10, 31, 2, 10, tzinfo=BERLIN, fold=1)  # the second 2:10
-    first = datetime(2027, 10, 31, 2, 50, tzinfo=BERLIN, fold=0)  # twenty minutes before it
-    assert lateness(first, due, LATE).days == 0
-    assert lateness(first + timedelta(days=1), due, LATE).days == 2
-
-
 def test_extensions_hold_for_the_group(tmp_path):
     course = write_course(tmp_path)
     week, other = course.assignments
@@ -65,5 +53,3 @@ def test_extensions_hold_for_the_group(tmp_path):
     extend(course, "mel", week.name, until, "ill")
     assert [deadline(course, week, who) for who in ("eve", "mel", "ada")] == [until, until, week.due]
     assert deadline(course, other, "mel") == other.due
-    with pytest.raises(ValueError, match="until must be after 2027-03-01 23:59, got 2027-03-01"):
-        extend(course, "mel", week.name, week.due, "ill")

@@ -12,8 +12,9 @@ from small_course import write_course
 from tiny_book import replace
 
 from ppobook.course import masters, packs, sets
-from ppobook.course.looks import looks
-from ppobook.course.safe_text import line, plain
+from ppobook.course.graders import open_grader
+from ppobook.course.looks import Looks
+from ppobook.course.rebuild import rebuild
 from ppobook.course.similar import page, similar
 
 PUBLIC = """def double(x, weights):
@@ -71,7 +72,9 @@ PACK = pack_of("week", notebook())
     ],
 )
 def test_looks(solution, more, said):
-    found = looks(PACK, json.dumps(notebook(solution, *more)).encode(), {"double": PUBLIC})
+    found = Looks(PACK, {"double": PUBLIC}, [PACK.notebook]).of(
+        json.dumps(notebook(solution, *more)).encode()
+    )
     assert bool(found) == bool(said), found
     assert said in " ".join(found)
 
@@ -127,19 +130,23 @@ def test_formatting_gives_no_note(tmp_path, way):
             changed += cell["source"] != before
     assert changed > 10 or way == "as written"
     model = {one.name: public[one.name].source for one in pack.tested}
-    assert looks(pack, json.dumps(handed_in).encode(), model) == []
+    assert Looks(pack, model, [pack.notebook]).of(json.dumps(handed_in).encode()) == []
 
 
 def test_a_dropped_exercise_and_one_of_the_earlier_pack_give_no_note(tmp_path):
     course = write_course(tmp_path)
     own = tmp_path / "exercises" / "90_doubling.md"
-    replace(own, ":::{exercise} Why", '```{code-cell} ipython3\nexec("y = 1")\n```\n\n:::{exercise} Why')
+    dropped = '```{code-cell} ipython3\nexec("y = 1")\n```\n\nA hint.\n\n+++\n\n'
+    replace(own, ":::{exercise} Why", f"{dropped}:::{{exercise}} Why")
     before = packs.release(course, "week-01")[0]
     handed_in = json.dumps(masters.fill(before.notebook, {"double": OWN})).encode()
-    replace(own, '```{code-cell} ipython3\nexec("y = 1")\n```\n\n', "")
+    replace(own, dropped, "")
     now = packs.release(course, "week-01", replace=True)[0]
-    assert looks(now, handed_in, {}) != []  # without what was handed out before
-    assert looks(now, handed_in, {}, [now.notebook, *packs.earlier(course, "week-01")]) == []
+    assert Looks(now, {}, [now.notebook]).of(handed_in) != []  # without what was handed out before
+    assert Looks(now, {}, [now.notebook, *packs.earlier(course, "week-01")]).of(handed_in) == []
+    with open_grader(tmp_path, "week-01") as grade:  # nor is what was asked earlier an answer
+        assert grade(handed_in, "ada", "a reason")["unclear"] == []
+    assert "A hint." in rebuild(now.notebook, handed_in).unclear[0]
 
 
 # --- similar answers ----------------------------------------------------------------------------------------
@@ -175,12 +182,6 @@ def test_equal_and_nearly_equal_answers_are_listed_and_no_others():
     assert "<b>bob</b><pre>def double" in page("Similar", found)
 
 
-def test_a_table_that_is_filled_by_hand_is_like_no_other():
-    table = "def double():\n    table = {1: (1.0, 2.0, 3.0, 4.0), 2: (2.0, -4.0, 6.0, 8.0)}\n    return table"
-    content = {who: json.dumps(notebook(table)).encode() for who in ("ada", "bob")}
-    assert similar(PACK, content) == []
-
-
 def test_what_was_handed_out_is_not_what_answers_have_in_common():
     given = notebook()
     given["cells"].insert(1, copy.deepcopy(given["cells"][0]) | {"id": "given", "source": LONG})
@@ -191,8 +192,3 @@ def test_what_was_handed_out_is_not_what_answers_have_in_common():
         cells = masters.fill(given, {"double": mended})
         content[who] = json.dumps(cells).encode()
     assert similar(pack, content) == []
-
-
-def test_what_a_terminal_and_a_page_show_stays_one_line_and_is_not_turned():
-    assert line("a\x1b[2J\n1 graded\u202e\x07") == "a\ufffd[2J\ufffd1 graded\ufffd\ufffd"
-    assert plain("a\u202eb\u2066") == "ab"

@@ -38,11 +38,3 @@ def test_solutions_are_the_cells_without_their_marker_and_the_model_answers(tmp_
     assert found["double"].source == 'def double(x):\n    """Twice x."""\n    return x + x  # the secret'
     assert found["why"].kind == "text"
     assert found["why"].source == "The model answer: addition."
-
-
-def test_what_is_no_notebook_is_refused(tmp_path):
-    (tmp_path / "x.ipynb").write_text("{}", encoding="utf-8")
-    with pytest.raises(ValueError, match=r"path must be a valid notebook, got 'x\.ipynb'"):
-        masters.read(tmp_path / "x.ipynb")
-    with pytest.raises(ValueError, match=r"path must end in \.md or \.ipynb, got 'x\.txt'"):
-        masters.read(tmp_path / "x.txt")

@@ -15,9 +15,8 @@ from small_course import CHECKS, MESSAGES, write_course
 from tiny_book import replace
 
 from ppobook.cli import main
-from ppobook.course import checking, collecting, masters, needed, own_checks, packs, run, sets, settings, work
+from ppobook.course import checking, collecting, masters, own_checks, packs, run, sets, settings, work
 from ppobook.course.grading import grade_submission, part_seeds
-from ppobook.course.rebuild import RunCell
 from ppobook.course.records import read_record
 from ppobook.course.sandbox import Limits
 from ppobook.teaching import checks
@@ -78,8 +77,8 @@ def test_an_own_exercise_from_release_to_grades(tmp_path, capsys):
     # A mended check grades again; one that can't be loaded is refused before anything is graded.
     replace(file(course.folder), "squared", "squarred")
     replace(file(course.folder, "_checks.toml"), "squared", "squarred")
-    todo, _ = run.due(course.folder, work.sheet(course, "week-01"), collecting.counting(course, "week-01"))
-    assert [why for _, why in todo] == ["another check"] * 3
+    todo = run.due(course.folder, work.sheet(course, "week-01"), collecting.counting(course, "week-01"))
+    assert len(todo) == 3
     file(course.folder).write_text("import nothing_of_that_name\n")
     assert main(["course", "grade", "week-01", "--course", folder]) == 2
     assert "exercises/90_doubling_checks.py, line 1: ModuleNotFoundError" in capsys.readouterr().err
@@ -104,14 +103,6 @@ def test_a_students_process_has_nothing_of_the_check(tmp_path, verdict):
     course = write_course(tmp_path)
     found = verdict(course, SPY.replace("FOLDER", str(file(tmp_path).parent)))
     assert found.kind == "right", found.message
-
-
-def test_what_is_asked_for_is_made_though_no_cell_calls_the_check():
-    cells = [RunCell("pack", "from functools import partial\n\ndef given(x): return 1\nprint(2)")]
-    kept = needed.needed(cells, ["partial(given, 1)"])[0].source
-    assert "partial" in kept
-    assert "given" in kept
-    assert "print" not in kept
 
 
 # --- what students get --------------------------------------------------------------------------------------
@@ -144,48 +135,27 @@ def test_the_test_cell_says_that_it_is_checked_later(tmp_path):
     assert handout.part("double").expression == "double"
 
 
-def test_an_own_exercise_may_use_a_check_of_the_book(tmp_path):
-    course = write_course(tmp_path)
-    text = file(tmp_path, ".md").read_text().replace(":double", ":reward-to-go")
-    file(tmp_path, ".md").write_text(text.replace('check("double"', 'check("reward-to-go"'))
-    handout = packs.make(course, course.assignments[0])
-    # Students have that check, so they can call it.
-    assert any(c["source"] == 'check("reward-to-go", double)' for c in handout.notebook["cells"])
-
-
 # --- what is refused ----------------------------------------------------------------------------------------
 
 
-def clash(folder):
-    replace(file(folder), 'check("double"', 'check("pg-loss"')
-
-
-WRONG = {
-    "no such check": (
-        lambda folder: replace(file(folder), '"double", section', '"dubble", section'),
-        "there must be a check named 'double' in exercises/90_doubling_checks.py, which has dubble. Did you "
-        "mean 'dubble'?",
-    ),
-    "a name of the book's": (
-        clash,
-        "exercises/90_doubling_checks.py: name must be one that no check of the book has, got 'pg-loss'",
-    ),
-    "no Python": (
-        lambda folder: replace(file(folder), "def double(answer):", "def double(answer)"),
-        "exercises/90_doubling_checks.py, line 10: SyntaxError: expected ':'",
-    ),
-}
-
-
-@pytest.mark.parametrize("case", WRONG)
-def test_what_could_not_be_graded_is_not_handed_out(tmp_path, case):
-    course, (edit, said) = write_course(tmp_path), WRONG[case]
-    edit(tmp_path)
+@pytest.mark.parametrize(
+    ("old", "new", "said"),
+    [
+        ('"double", section', '"dubble", section', "There is no check named 'double'. Did you mean 'dubble'"),
+        (
+            'check("double"',
+            'check("pg-loss"',
+            "name must be one that no check of the book has, got 'pg-loss'",
+        ),
+        ("def double(answer):", "def double(answer)", "90_doubling_checks.py, line 10: SyntaxError"),
+    ],
+)
+def test_what_could_not_be_graded_is_not_handed_out(tmp_path, old, new, said):
+    course = write_course(tmp_path)
+    replace(file(tmp_path), old, new)
     before = dict(checks.names()), set(sys.modules)
-    with pytest.raises(ValueError, match=r"^assignment week-01: ") as error:
+    with pytest.raises(ValueError, match=said):
         packs.release(course, "week-01")
-    assert said in str(error.value)
-    assert "\n" not in str(error.value)
     assert not (tmp_path / "release").exists()
     assert (dict(checks.names()), {m for m in sys.modules if "90_doubling" in m}) == (before[0], set())
     assert checks.run("pg-loss", lambda *_: 0).kind == "returned"

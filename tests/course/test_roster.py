@@ -51,16 +51,14 @@ def test_what_each_platform_says(tmp_path):
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("name,age\nada,3\n", "must have a column of ids, such as .*, got name, age"),
-        ("student_id\n../ada\n", r"line 2: an id must have letters, .* got '../ada'"),
-        ("student_id\nada\nbob\nAda\n", "line 4: 'Ada' must stand once, got it twice"),
+        ("name,age\nada,3\n", "an id in list.csv .* must have .* got ''"),
+        ("student_id\n../ada\n", r"must have letters, .* got '../ada'"),
+        ("student_id\nada\nbob\nAda\n", "must have 'Ada' once, got it twice"),
     ],
 )
 def test_what_is_no_list(tmp_path, text, said):
     with pytest.raises(ValueError, match=said):
         read(tmp_path, text)
-    with pytest.raises(FileNotFoundError, match="must be a CSV file"):
-        roster.read(tmp_path / "nowhere.csv")
 
 
 def test_an_import_shows_what_changes_and_drops_nobody_who_handed_in(tmp_path, capsys):
@@ -83,16 +81,3 @@ def test_an_import_shows_what_changes_and_drops_nobody_who_handed_in(tmp_path, c
     assert [one.student_id for one in after] == ["ada", "zoe", "mel"]
     assert after[0].email == "ada@uni.example"  # what a list leaves out stays
     assert roster.merged(tmp_path, after) == (list(after), [])
-
-
-def test_the_file_round_trips(tmp_path):
-    write_course(tmp_path)
-    students = roster.load(tmp_path)
-    roster.write(tmp_path, students)
-    assert (tmp_path / "roster.csv").read_text() == ROSTER
-    assert roster.find(students, "eve").lms_id == "103"
-    with pytest.raises(ValueError, match="Did you mean 'eve'"):
-        roster.find(students, "evee")
-    assert roster.load(tmp_path / "exercises") == ()
-    with pytest.raises(ValueError, match="the list must have at least one student below its heading"):
-        roster.merged(tmp_path, ())

@@ -4,9 +4,7 @@ import contextlib
 import os
 import subprocess
 import sys
-import tempfile
 import time
-from pathlib import Path
 
 import pytest
 
@@ -166,27 +164,16 @@ def test_a_control_group_is_used_where_there_can_be_one(tmp_path, monkeypatch):
         sandboxes._grouped.cache_clear()
 
 
-def test_libraries_that_lie_below_tmp_are_there(monkeypatch):
-    with tempfile.TemporaryDirectory(dir="/tmp") as place, sandboxes._filter() as number:
-        os.chmod(place, 0o755)
-        file = Path(place) / "library.py"
-        file.write_text("x = 1\n")
-        monkeypatch.setattr(sandboxes, "libraries", lambda: [Path(place)])
-        line = [*sandboxes.command(Limits(), number), "cat", str(file)]
-        done = subprocess.run(line, capture_output=True, text=True, check=False, pass_fds=[number])
-        assert done.stdout == "x = 1\n", done.stderr
-
-
 def test_where_there_can_be_none_it_says_why(monkeypatch):
     monkeypatch.setattr(sandboxes, "_tried", lambda line: "setting up uid map: Permission denied")
     sandboxes._grouped.cache_clear()
     said = "bubblewrap doesn't start a sandbox here (setting up uid map: Permission denied); the guide says"
     assert available().startswith(said)
     sandboxes._grouped.cache_clear()
-    monkeypatch.setattr(sandboxes.shutil, "which", lambda name: None)
-    assert "bubblewrap is missing: install it" in available()
-    monkeypatch.setattr(sandboxes.sys, "platform", "darwin")
-    assert "must have Linux on x86_64 or aarch64, got darwin" in available()
+    monkeypatch.undo()
+    monkeypatch.setattr(sandboxes.shutil, "which", lambda name: name == "bwrap" and "/nowhere/bwrap")
+    assert "bwrap" in available()
+    monkeypatch.undo()
     monkeypatch.setattr(sandboxes.sys, "executable", "/usr/bin/false")
     with pytest.raises(NoSandbox, match="can't be made"):
         Sandbox()

@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 from small_course import write_course
 
-from ppobook.cli.main import main
 from ppobook.course import schedule
 from ppobook.teaching import contents, plans
 
@@ -40,17 +39,3 @@ def test_a_courses_plan_has_its_exercises_dates_and_titles(book: contents.Book, 
     late = replace(course.assignments[1], due=datetime(2027, 12, 1, 12, 0, tzinfo=course.timezone))
     plan = schedule.of_course(plan, book, replace(course, assignments=(late,), groups={}))
     assert plan.left_out[-1] == "Due outside of these weeks: week-02."
-
-
-def test_the_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture) -> None:
-    monkeypatch.chdir(tmp_path)
-    assert main(["course", "schedule", "--weeks", "6"]) == 0
-    assert capsys.readouterr().out.startswith("# PPO in six weeks\n")
-    assert main(["course", "schedule", "--out", "plan.md"]) == 0
-    assert "## Week 10" in Path("plan.md").read_text(encoding="utf-8")
-    for words, said in (
-        ("--weeks 7", "--weeks must be one of '6', '10', '14', got '7'"),
-        ("--out plan.ics", "--out"),
-    ):
-        assert main(["course", "schedule", *words.split()]) == 2
-        assert said in capsys.readouterr().err

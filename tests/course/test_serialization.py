@@ -52,13 +52,6 @@ def test_arrays_and_tensors_come_back(value):
     found[...] = found  # it can be written to
 
 
-def test_what_is_one_tensor_stays_one():
-    tensor = torch.ones(2, requires_grad=True)
-    first, second = back([tensor, tensor])
-    assert first is second
-    assert first.requires_grad
-
-
 def test_generators_go_on_where_they_were():
     numpy, torchs = np.random.default_rng(3), torch.Generator().manual_seed(3)
     numpy.normal()

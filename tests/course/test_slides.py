@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from ppobook.cli.main import main
 from ppobook.course import slides
 
 ROOT = Path(__file__).parents[2]
@@ -35,15 +34,3 @@ def test_the_page_is_one_file_with_its_figures_and_their_alternative_texts(deck:
         == page.count("<aside class='notes'>")
         == len(slides.split(deck.read_text(encoding="utf-8")))
     )
-
-
-def test_the_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture) -> None:
-    monkeypatch.chdir(tmp_path)
-    assert main(["course", "slides", "3"]) == 0
-    assert capsys.readouterr().out == "03_the_clipped_surrogate.html: 16 slides\n"
-    assert main(["course", "slides", "10_online_loops", "--out", "loops.html"]) == 0
-    assert {path.name for path in tmp_path.iterdir()} == {"03_the_clipped_surrogate.html", "loops.html"}
-    assert main(["course", "slides", "3", "--out", "slides.pptx"]) == 2
-    assert main(["course", "slides", "33"]) == 2
-    said = capsys.readouterr().err
-    assert "ppobook: CHAPTER must be one of 0, 1, 2, " in said

@@ -11,7 +11,7 @@ from checks import Exercises
 
 from ppobook.course import masters
 from ppobook.course.pack import answers_of
-from ppobook.course.variants import Variant, declared, draw, in_book_numbers
+from ppobook.course.variants import Variant, declared, draw
 from ppobook.teaching import checks
 from ppobook.teaching.tags import Cell
 
@@ -89,15 +89,3 @@ def test_a_secret_gives_the_same_variant_twice_and_another_gives_another() -> No
         for part, variants in declared(master).items():
             assert draw("one", "week-01", part, variants) == draw("one", "week-01", part, variants)
             assert len({draw(f"secret {i}", "week-01", part, variants) for i in range(40)}) == len(variants)
-
-
-def test_the_numbers_of_a_table_may_come_in_rows_with_blanks_and_keys() -> None:
-    def halved(value: object, **places: list[int]) -> object:
-        return in_book_numbers(lambda: value, 2, **places)()
-
-    assert halved({0.5: (2.0, 4.0, True)}, rows=[-3, -2]) == {0.5: [1.0, 2.0, True]}
-    assert halved([(0.5, 2.0, ..., True)], rows=[-3, -2]) == [[0.5, 1.0, ..., True]]
-    assert halved({(0.5, 2): (4, -2)}, rows=[-2, -1]) == {(0.5, 1): [2, -1]}
-    assert halved(([2, 4], 0.5, 3), entries=[0, 2]) == [[1, 2], 0.5, 1.5]
-    assert halved(None, entries=[0]) is None
-    assert halved(["no row"], rows=[-1]) == ["no row"]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import Annotated
 
@@ -31,9 +31,9 @@ def new(folder: Folder, /, *, begin: Day = None, weeks: int = 14) -> None:
         begin: the first day of the term, 2027-02-01; the next Monday if left out
         weeks: the weeks of the term
     """
-    from ppobook.course import beginning, settings
+    from ppobook.course import beginning
 
-    beginning.begin(folder, None if begin is None else settings.day(begin, "begin"), weeks)
+    beginning.begin(folder, None if begin is None else date.fromisoformat(begin), weeks)
     print(f"{folder}/course.yml is yours to edit: title, time zone, assignments, dates, exercises.")
     print(f"Then: ppobook course roster FILE --course {folder}; ppobook course check --course {folder}")
 
@@ -207,6 +207,6 @@ def extend(student: StudentId, name: Name, /, *, until: Time, reason: str, cours
     from ppobook.course import lateness, settings
 
     opened = settings.load(course)
-    moment = settings.moment(until, opened.timezone, "until")
+    moment = settings.moment(until, opened.timezone)
     lateness.extend(opened, student, name, moment, reason)
     print(f"{student}: {name} until {moment:%Y-%m-%d %H:%M}")

@@ -76,7 +76,7 @@ def _grade(opened: Course, name: str, part: str | None, again: bool, processes: 
 
     validation.count("processes", processes)
     sheet, counting = work.sheet(opened, name), collecting.counting(opened, name)
-    todo, _ = run.due(opened.folder, sheet, counting, part=part, again=again)
+    todo = run.due(opened.folder, sheet, counting, part=part, again=again)
     if part is None:
         _say_changed(opened, name)
     for one in sets.open_all(packs.handed_out(opened, name).set, opened.folder):
@@ -172,14 +172,14 @@ def feedback(names: Names = (), /, *, give_back: MaybeFile = None, course: Folde
     if give_back is not None and len(chosen) != 1:
         raise ValueError("give_back must be the download of one assignment; name it")
     for name in chosen:
-        state, varied = work.state(opened, name), work.varied(opened, name)
+        state = work.state(opened, name)
         over = lateness.over(opened, opened.assignment(name), datetime.now(UTC))
         graded = list(state.graded())
         for who, submission in graded:
             found = state.records[who], state.scores[who], students[who]
             path = opened.folder / "feedback" / who / f"{name}.html"
             path.parent.mkdir(parents=True, exist_ok=True)
-            page = Page(setting, state.sheet, submission, *found, over, varied)
+            page = Page(setting, state.sheet, submission, *found, over)
             atomic_write(path, page.html(), sync=False)
         print(f"{name}: {validation.counted(len(graded), 'page')} written")
         if give_back is not None:
@@ -194,7 +194,7 @@ def feedback(names: Names = (), /, *, give_back: MaybeFile = None, course: Folde
 
 @command
 def grades(names: Names = (), /, *, form: Form = "plain", course: Folder = ".") -> None:
-    """Write grades as a table, grades/FORM.csv. Where something is to be graded or marked, no points stand.
+    """Write grades as a table below grades/. Where something is to be graded or marked, no points stand.
 
     Args:
         names: the assignments; all that were released if left out
@@ -211,8 +211,8 @@ def grades(names: Names = (), /, *, form: Form = "plain", course: Folder = ".") 
     for state in states:
         handed = [(who, one) for one in state.submissions for who in one.students]
         late = {who: "?" if one.late_unknown else str(one.late_days) for who, one in handed}
-        todo, _ = run.due(opened.folder, state.sheet, state.submissions)
-        to_grade = {who for one, _ in todo for who in one.students}
+        todo = run.due(opened.folder, state.sheet, state.submissions)
+        to_grade = {who for one in todo for who in one.students}
         columns.append(grades.Column(state.sheet, state.scores, late, to_grade))
     table = grades.written(grades.table(form, roster.load(opened.folder), columns))
     file = opened.folder / "grades" / f"{'-'.join([form, *(chosen if names else ())])}.csv"
@@ -239,9 +239,9 @@ def report(names: Names = (), /, *, with_names: bool = False, course: Folder = "
     count = len(roster.load(opened.folder))
     found = []
     for name in work.released(opened, names):
-        state, varied = work.state(opened, name), work.varied(opened, name)
+        state = work.state(opened, name)
         facts = (state.sheet, state.submissions, state.records, state.scores, count)
-        found.append(report.report(*facts, names=with_names, varied=varied))
+        found.append(report.report(*facts, names=with_names))
     print("\n\n".join(found))
 
 
@@ -290,8 +290,9 @@ def _say_changed(course: Course, name: str) -> None:
 
     if work.changed(course, name):
         print(
-            f"! {name}: it counts as it was released, and course.yml or the book has changed since; the "
-            f"change counts after: ppobook course release {name} --replace, then grade {name}"
+            f"! {name}: course.yml or the book has changed since the release. A new due date or late policy "
+            f"counts already; any other change counts after: ppobook course release {name} --replace, "
+            f"then grade {name}"
         )
 
 
@@ -312,8 +313,7 @@ def _say_unfinished(course: Course, state: State) -> None:
     from ppobook.course import run
 
     name = state.sheet.assignment
-    todo, _ = run.due(course.folder, state.sheet, state.submissions)
-    if todo:
+    if todo := run.due(course.folder, state.sheet, state.submissions):
         said = validation.counted(len(todo), "submission")
         print(f"! {name}: {said} to grade: ppobook course grade {name}")
     _say_waiting(state)

@@ -1,7 +1,7 @@
 """Read hand-ins without unpacking them: zips, folders and clones that may be hostile.
 
-Nothing is written under a name that a student chose. Files are read into memory, within limits. Links,
-devices and names that lead out of their folder are left out, with a note.
+Nothing is written under a name that a student chose, so a name that leads out of its folder does no harm.
+Files are read into memory, within limits. Links and devices in a folder are left out, with a note.
 """
 
 from __future__ import annotations
@@ -10,9 +10,9 @@ import os
 import re
 import stat
 import subprocess
-import threading
 import zipfile
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime, tzinfo
 from functools import partial
@@ -22,7 +22,7 @@ from pathlib import Path
 from ppobook.course.rebuild import whole
 
 MOST_FILES = 100_000
-LARGEST = 32 * 2**20  # bytes of one file, and of all names in a clone
+LARGEST = 32 * 2**20  # bytes of one file
 _JUNK = re.compile(r"(__MACOSX|\.DS_Store|\._.*|\.ipynb_checkpoints|Thumbs\.db|desktop\.ini|\.git)")
 _LAST = 10**10 - 1  # seconds: a clock can be set to any year
 
@@ -41,24 +41,11 @@ class File:
 
     @property
     def name(self) -> str:
-        """The last part of its path."""
         return self.parts[-1]
 
 
-# The files of a source, and notes on what was left out.
-Source = tuple[list[File], list[str]]
-
-
-def _parts(name: str) -> tuple[str, ...]:
-    """A path in parts; none for one that leads out of its folder."""
-    parts = tuple(one for one in name.replace("\\", "/").split("/") if one not in ("", "."))
-    outside = name.startswith(("/", "\\")) or re.match(r"[A-Za-z]:", name) or ".." in parts or "\0" in name
-    return () if outside else parts
-
-
 def _is_junk(parts: tuple[str, ...]) -> bool:
-    """Return whether a path belongs to an operating system or an editor."""
-    return any(_JUNK.fullmatch(one) for one in parts)
+    return any(map(_JUNK.fullmatch, parts))
 
 
 def moment(seconds: float) -> datetime:
@@ -72,46 +59,34 @@ def _within(data: bytes, name: str) -> bytes:
     return data
 
 
-def of_zip(content: bytes | Path, zone: tzinfo) -> Source:
-    """The files of a zip."""
-
-    def opened() -> zipfile.ZipFile:
-        return zipfile.ZipFile(BytesIO(content) if isinstance(content, bytes) else content)
+def of_zip(content: bytes | Path, zone: tzinfo) -> list[File]:
 
     def read(entry: zipfile.ZipInfo) -> bytes:
         try:
-            with opened() as archive, archive.open(entry) as file:
-                data = file.read(LARGEST + 1)
+            with archive.open(entry) as file:
+                return _within(file.read(LARGEST + 1), entry.filename)
         except Exception as error:  # BadZipFile, RuntimeError, zlib.error, lzma.LZMAError, struct.error, …
-            raise RefusedError(f"the zip must be whole, got a damaged or encrypted one ({error})") from None
-        return _within(data, entry.filename)
+            raise RefusedError(f"the zip must be whole and not encrypted: {error}") from None
 
     try:
-        with opened() as archive:
-            entries = archive.infolist()
+        archive = zipfile.ZipFile(BytesIO(content) if isinstance(content, bytes) else content)
     except Exception as error:
-        raise RefusedError(f"the zip must be whole, got a damaged one ({error})") from None
+        raise RefusedError(f"the zip must be whole and not encrypted: {error}") from None
+    entries, files = archive.infolist(), []
     if len(entries) > MOST_FILES:
         raise RefusedError(f"the zip must hold at most {MOST_FILES:,} files, got {len(entries):,}")
-    files, notes = [], []
     for entry in entries:
-        parts = _parts(entry.filename)
-        if not parts or stat.S_ISLNK(entry.external_attr >> 16):
-            notes.append(f"{entry.filename[:80]!r} is a link or leads out of the zip; left out")
-        elif not entry.is_dir() and not _is_junk(parts):
-            files.append(File(parts, _entry_time(entry, zone), partial(read, entry)))
-    return files, notes
+        parts, time = tuple(one for one in re.split(r"[/\\]", entry.filename) if one not in ("", ".")), None
+        with suppress(ValueError):
+            time = datetime(*entry.date_time, tzinfo=zone)
+        if parts and not entry.is_dir() and not _is_junk(parts):
+            # 1980 is what tools write that know no time.
+            files.append(File(parts, time if time and time.year > 1980 else None, partial(read, entry)))
+    return files
 
 
-def _entry_time(entry: zipfile.ZipInfo, zone: tzinfo) -> datetime | None:
-    try:  # 1980 is what tools write that know no time
-        return datetime(*entry.date_time, tzinfo=zone) if entry.date_time[0] > 1980 else None
-    except ValueError:
-        return None
-
-
-def of_folder(folder: Path) -> Source:
-    """The files of a folder. Links are not followed."""
+def of_folder(folder: Path) -> tuple[list[File], list[str]]:
+    """The files of a folder, and what was left out, since links are not followed."""
     files, notes = [], []
     for path in sorted(folder.rglob("*")):  # not into links
         parts = tuple(map(whole, path.relative_to(folder).parts))
@@ -126,7 +101,6 @@ def of_folder(folder: Path) -> Source:
 
 
 def of_file(path: Path) -> bytes:
-    """The content of a file on the disk."""
     try:
         with path.open("rb") as file:
             return _within(file.read(LARGEST + 1), path.name)
@@ -134,63 +108,24 @@ def of_file(path: Path) -> bytes:
         raise RefusedError(f"{whole(path.name)} must be readable ({error.strerror})") from None
 
 
-# --- clones -------------------------------------------------------------------------------------------------
-
-
-def is_clone(folder: Path) -> bool:
-    """Return whether a folder is a git clone of its own."""
-    return not folder.is_symlink() and (folder / ".git").is_dir() and not (folder / ".git").is_symlink()
-
-
-def of_clone(folder: Path) -> tuple[Source, datetime]:
-    """The files of a clone's HEAD and the time of that commit. The work tree is not looked at.
-
-    A clone that borrows from another repository, which may be another student's, is refused.
-    """
-    git = folder.resolve() / ".git"
-    borrows = [git / "commondir", git / "objects" / "info" / "alternates"]
-    if any(path.exists() for path in borrows) or any(path.is_symlink() for path in git.rglob("*")):
-        raise RefusedError("the clone must hold its own commits, got one that borrows from elsewhere")
-    found = re.search(rb"^committer .*? (\d{1,12}) [+-]\d{4}$", _git(git, "cat-file", "commit", "HEAD"), re.M)
-    if found is None:
-        raise RefusedError("the clone must have a commit with a time")
-    time, files, notes = moment(int(found[1])), [], []
-    for line in _git(git, "ls-tree", "-r", "-z", "HEAD").decode("utf-8", "replace").split("\0")[:-1]:
-        facts, _, name = line.partition("\t")
-        mode, kind, blob = facts.split()
-        parts = _parts(name)
-        if not parts or kind != "blob" or mode == "120000":
-            notes.append(f"{name[:80]} is a link or no file; left out")
-        elif not _is_junk(parts):
-            files.append(File(parts, time, partial(_git, git, "cat-file", "blob", blob)))
-    return (files, notes), time
-
-
-def _git(git: Path, *words: str) -> bytes:
-    """Return the output of a plumbing command of git, which a few kB on the disk can make endless.
+def committed(clone: Path) -> datetime | None:
+    """The time of a git clone's last commit; None where there is none, or the folder is no clone.
 
     A clone's own configuration must not make git run anything.
     """
-    quiet = ("-c", "core.fsmonitor=false", "-c", f"core.hooksPath={os.devnull}", "-c", "safe.directory=*")
+    git = clone / ".git"
+    if git.is_symlink() or clone.is_symlink() or not git.is_dir():
+        return None
+    line = ["git", "-c", "safe.directory=*", f"--git-dir={git.resolve()}"]
     environ = {
         "PATH": os.environ.get("PATH", ""),
         "GIT_CONFIG_NOSYSTEM": "1",
         "GIT_CONFIG_GLOBAL": os.devnull,
-        "GIT_NO_REPLACE_OBJECTS": "1",
         "GIT_NO_LAZY_FETCH": "1",
         "GIT_ALLOW_PROTOCOL": "none",
     }
-    line = ["git", *quiet, f"--git-dir={git}", *words]
-    quietly = subprocess.DEVNULL
-    with subprocess.Popen(line, env=environ, cwd=git, stdout=subprocess.PIPE, stderr=quietly) as process:
-        clock = threading.Timer(60.0, process.kill)
-        clock.start()
-        assert process.stdout is not None
-        said = process.stdout.read(LARGEST + 1)
-        if len(said) > LARGEST:
-            process.kill()
-    clock.cancel()
-    if len(said) > LARGEST or process.returncode:
-        most = f"at most {LARGEST >> 20} MB in a file and in all names"
-        raise RefusedError(f"the clone must have a commit that git reads within a minute, with {most}")
-    return said
+    line += ["rev-list", "--max-count=1", "--timestamp", "HEAD"]
+    with suppress(subprocess.TimeoutExpired, ValueError, IndexError):
+        said = subprocess.run(line, env=environ, capture_output=True, timeout=60, check=False).stdout
+        return moment(int(said.split()[0]))
+    return None

@@ -8,7 +8,6 @@ from datetime import date, timedelta
 from pathlib import Path
 from zoneinfo import available_timezones
 
-from ppobook import validation
 from ppobook.course import roster, sets
 from ppobook.course.settings import FILE, read
 from ppobook.run.files import atomic_write
@@ -46,30 +45,16 @@ groups: {{}}
 ai_use: >-
   You may ask an AI to explain ideas and error messages. What you hand in is your own: you can explain every
   line of it without help.
-
-# What one submission may use while it is graded.
-grading: {{seconds: 20, cell_seconds: 60, submission_seconds: 1800, memory_mb: 2048, disk_mb: 256,
-          processes: 64}}
 """
 
 
 def begin(folder: str | Path, first: date | None = None, weeks: int = 14) -> None:
-    """Make a course's folder.
-
-    Parameters
-    ----------
-    folder : path
-    first : date, optional
-        The first day of the term; the next Monday if left out.
-    weeks : int
-        The weeks of the term, over which the assignments are spread.
-    """
-    folder = validation.path("folder", folder, "a folder for the course")
+    """Make a course's folder. The term has so many weeks from the `first` day, or else from next Monday."""
+    folder = Path(folder).expanduser()
     if (folder / FILE).exists():
         raise ValueError(f"folder must be one without a {FILE}, got {str(folder)!r}, which has one")
     if folder.resolve().is_relative_to(find_source()):
         raise ValueError(f"folder must be outside of the book's, which is public, got {str(folder)!r}")
-    validation.count("weeks", weeks, high=60)
     first = first or date.today() + timedelta(days=7 - date.today().weekday())
     text = _TEXT.format(
         begin=first,

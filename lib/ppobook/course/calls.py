@@ -19,6 +19,7 @@ import sys
 import types
 from collections import ChainMap, OrderedDict
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -54,16 +55,13 @@ _CHECKS, _BESIDE = "ppobook.teaching.checks.", "ppobook.teaching.checks.beside."
 
 
 class StudentFunction:
-    """Stands for a function in the student's process.
+    """Stands for a function in the student's process."""
 
-    `given` is what the call was given that it came out of: it may hold on to that, so changes are passed on.
-    """
-
-    def __init__(self, grader: Grader, number: int, name: str, given: tuple[Any, ...]) -> None:
-        self._grader, self._number, self.__name__, self._given = grader, number, name, given
+    def __init__(self, grader: Grader, number: int, name: str) -> None:
+        self._grader, self._number, self.__name__ = grader, number, name
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        return self._grader.ask(("call", self._number), (self._given, *args), kwargs)
+        return self._grader.ask(("call", self._number), args, kwargs)
 
     def beside(self, name: str, companion: Callable[..., Any], *args: Any) -> Any:
         """Run a check's function in the student's process, around the call, and return its result.
@@ -97,6 +95,7 @@ class Grader(Side):
 
     def __init__(self, sandbox: Sandbox) -> None:
         super().__init__(sandbox.reads, sandbox.writes)
+        self.writer, self.reader = partial(_Writer, self), partial(_Reader, self)
         self.sandbox = sandbox
         self.ended: Ended | None = None
         self.ids: dict[int, int] = {}  # the numbers of `objects`, by id()
@@ -115,7 +114,7 @@ class Grader(Side):
 
     def name(self, expression: str) -> Any:
         """Return an object of the student's notebook by its expression. Earlier loans end."""
-        for held in (self.lent, self._numbers, self.objects, self.ids):
+        for held in (self.lent, self._numbers, self.objects, self.ids, self._graphs):
             held.clear()
         return self.ask(("name", expression))
 
@@ -129,7 +128,7 @@ class Grader(Side):
             answered = True
             return found
         except Ended as ended:
-            self.ended = self.sandbox.explain(ended)
+            self.ended = Ended(self.sandbox.reason) if self.sandbox.reason else ended
             raise self.ended from None
         except Exception:
             answered = True
@@ -156,20 +155,12 @@ class Grader(Side):
                 return refuse(owner, name)
         return super().do(verb, args, kwargs)
 
-    def writer(self, known: dict[int, Any]) -> _Writer:
-        return _Writer(self, known)
-
-    def reader(self, sent: dict[int, Any], attach: Attach | None = None) -> _Reader:
-        return _Reader(self, sent, attach)
-
     def seed(self) -> int:
         """Drawn from the generator that a check seeds: what is seeded again draws the same again."""
         return int(torch.randint(2**62, (1,)))
 
-    def function(self, number: int, name: str, given: tuple[Any, ...]) -> StudentFunction:
-        if number not in self._functions:
-            self._functions[number] = StudentFunction(self, number, name, given)
-        return self._functions[number]
+    def function(self, number: int, name: str) -> StudentFunction:
+        return self._functions.setdefault(number, StudentFunction(self, number, name))
 
     def described(self, error: BaseException) -> dict[str, Any]:
         number = len(self._raised) + 1
@@ -186,7 +177,11 @@ class Grader(Side):
         if finding is not None and self._asking[-1:] == ["beside"]:  # a student's own is one like any other
             return _finding(finding)
         base = getattr(builtins, str(described.get("base")), Exception)
-        if not isinstance(base, type) or not issubclass(base, Exception):
+        if (
+            not isinstance(base, type)
+            or not issubclass(base, Exception)
+            or issubclass(base, BaseExceptionGroup)
+        ):
             base = Exception
         name, message = str(described.get("type"))[:NAME], str(described.get("message"))[:MESSAGE]
         line, in_cell = described.get("line"), None
@@ -282,12 +277,11 @@ class _Reader(Reader):
     def __init__(self, grader: Grader, sent: dict[int, Any], attach: Attach | None) -> None:
         super().__init__(ChainMap({}, grader.objects), attach)
         self._grader = grader
-        self._given = tuple(v for v in sent.values() if isinstance(v, torch.Tensor | np.ndarray))
 
     def other(self, kind: str, rest: tuple[Any, ...]) -> Any:
         match kind, rest:
             case "function", (int() as number, str() as name):
-                return self._grader.function(number, name[:NAME], self._given)
+                return self._grader.function(number, name[:NAME])
             case "network", (function, parameters):
                 found = {str(key): self.value(node) for key, node in parameters}
                 return _StudentNetwork(self.value(function), found)
@@ -305,10 +299,8 @@ def _finding(found: Any) -> BaseException:
         case ("mistake", str() as name, str() as section, dict() as values):
             plain = all(isinstance(value, bool | int | float | str) for value in values.values())
             size = len("".join([name, section, *map(str, values.values())]))
-            if plain and size <= FINDING and all(isinstance(key, str) for key in values):
-                left_out = ("name", "section", "headline", "self")
-                kept = {key: value for key, value in values.items() if key not in left_out}
-                return Mistake(name, section=section, **kept)
+            if plain and size <= FINDING and "headline" not in values:
+                return Mistake(name, section=section, **values)
         case ("stop", ("raised" | "returned" | "not yet") as kind, str() as name, list() as paragraphs):
             return Stop(kind, name[:NAME], *(str(text)[:MESSAGE] for text in paragraphs[:2]))
     raise Malformed("a finding must be a mistake or a stop")

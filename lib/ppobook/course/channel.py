@@ -15,6 +15,7 @@ import contextlib
 import itertools
 import json
 import struct
+from collections.abc import Callable
 from typing import IO, Any
 
 import torch
@@ -30,14 +31,13 @@ MESSAGE = 5000  # characters of an exception's text that are sent
 
 
 class Graphs:
-    """The autograd graphs that one call left on the other side, kept there as long as this object lives."""
+    """The autograd graphs of one call on the other side, kept there until the next name is asked for."""
 
     def __init__(self, side: Side, call: int, sent: dict[int, Any]) -> None:
         self.side, self.call = side, call
         self.inputs = {n: t for n, t in sent.items() if isinstance(t, torch.Tensor) and t.requires_grad}
 
     def attach(self, number: int, value: torch.Tensor) -> torch.Tensor:
-        """Attach a tensor to the graph that it has on the other side."""
         return _Border.apply(self, number, value, *self.inputs.values())
 
     def gradients(self, number: int, gradient: torch.Tensor) -> list[torch.Tensor | None]:
@@ -48,9 +48,6 @@ class Graphs:
             if slope is not None and getattr(slope, "shape", None) != leaf.shape:
                 raise Ended("forged")
         return slopes
-
-    def __del__(self) -> None:
-        self.side.forgotten.append(self.call)
 
 
 class _Border(torch.autograd.Function):
@@ -72,15 +69,13 @@ class _Border(torch.autograd.Function):
 class Side:
     """One end of the channel.
 
-    Attributes
-    ----------
-    objects : dict
-        By its number, what the grader has sent of objects that can change; here the object of this side.
-    lent : dict
-        By its number, what the other side may call.
-    forgotten : list
-        The calls whose graphs are not needed any more.
+    `objects` has by its number what the grader has sent of objects that can change, here as this side's own;
+    `lent` has by its number what the other side may call.
     """
+
+    # Of a message whose reader knows objects by their numbers; of one that may answer a message with objects.
+    writer: Callable[[dict[int, Any]], Writer]
+    reader: Callable[[dict[int, Any], Attach | None], Reader]
 
     def __init__(self, reads: IO[bytes], writes: IO[bytes]) -> None:
         self._reads, self._writes = reads, writes
@@ -90,7 +85,6 @@ class Side:
         self.lent: dict[int, Any] = {}
         self._numbers: dict[int, int] = {}  # of what was lent, by its id()
         self._lent_count = itertools.count(1)
-        self.forgotten: list[int] = []
 
     # --- messages
 
@@ -109,21 +103,17 @@ class Side:
         return kind, self._exactly(size)
 
     def _exactly(self, size: int) -> bytes:
-        try:
-            found = self._reads.read(size)
-        except (OSError, ValueError):
-            found = b""
-        if len(found) < size:
-            raise Ended("ended")
-        return found
+        with contextlib.suppress(OSError, ValueError):
+            if len(found := self._reads.read(size)) == size:
+                return found
+        raise Ended("ended")
 
     # --- asking and answering
 
     def ask(self, verb: tuple[Any, ...], args: tuple[Any, ...] = (), kwargs: Any = None) -> Any:
         """Send a request, answer what is asked meanwhile, and give back the value or raise the exception."""
         call = next(self._calls)
-        self.forgotten, gone = [], self.forgotten
-        context = call, torch.is_grad_enabled(), self.seed(), tuple(gone)
+        context = call, torch.is_grad_enabled(), self.seed()
         writer = self.writer({})
         parts = (verb, args, tuple((kwargs or {}).items()), context)
         self.send(_ASK, [writer.node(part) for part in parts])
@@ -141,8 +131,8 @@ class Side:
                 found = reader.value(payload)
                 if kind == _RAISED:
                     found = self.exception(found)
-            except Exception as error:  # whatever goes wrong is the sender's doing
-                raise Ended("forged", error) from None
+            except Exception:  # whatever goes wrong is the sender's doing
+                raise Ended("forged") from None
             if kind == _RAISED:
                 raise found
             return found
@@ -150,24 +140,22 @@ class Side:
     def answer(self, data: bytes) -> None:
         """Do what was asked, and send the result."""
         try:
-            reader = self.reader({})
+            reader = self.reader({}, None)
             verb, args, kwargs, context = (reader.value(node) for node in json.loads(data))
-            call, grad, seed, gone = context
-            for number in gone:
-                self._graphs.pop(number, None)
+            call, grad, seed = context
             self.seeded(seed)
             named, objects = dict(kwargs), reader.objects
             before = self._contents(objects)
-        except Exception as error:
-            raise Ended("forged", type(error).__name__) from None
+        except Exception:
+            raise Ended("forged") from None
         tensors = {n: getattr(t, "leaf", t) for n, t in objects.items() if isinstance(t, torch.Tensor)}
         inputs = {n: leaf for n, leaf in tensors.items() if leaf.requires_grad}
         kind, found = _VALUE, None
         with torch.set_grad_enabled(bool(grad)):
             try:
                 found = self.do(verb, args, named)
-            except Malformed as error:
-                raise Ended("forged", error) from None
+            except Malformed:
+                raise Ended("forged") from None
             except Ended:
                 raise
             except BaseException as error:
@@ -189,7 +177,6 @@ class Side:
         return [node, changes], writer.graphs
 
     def _contents(self, objects: dict[int, Any]) -> dict[int, Any]:
-        """The content of objects, to see which of them change."""
         writer = self.writer(objects)
         return {n: writer.content(value) for n, value in objects.items()}
 
@@ -221,14 +208,6 @@ class Side:
 
     # --- what the two sides do differently
 
-    def writer(self, known: dict[int, Any]) -> Writer:
-        """A writer of a message whose reader knows these objects by their numbers."""
-        raise NotImplementedError
-
-    def reader(self, sent: dict[int, Any], attach: Attach | None = None) -> Reader:
-        """A reader of a message, which may be the answer to one with which objects were sent."""
-        raise NotImplementedError
-
     def described(self, error: BaseException) -> dict[str, Any]:
         """Describe an exception that the other side raises in its turn."""
         kinds = type(error).__mro__
@@ -252,10 +231,12 @@ class Side:
 
 
 def raised_as(name: str, base: type[BaseException], message: str, **own: Any) -> BaseException:
-    """An exception of a class of this name, below `base` or the nearest class above that takes a message."""
-    content = {"__str__": lambda self: message, "__module__": "builtins", **own}
-    for above in base.__mro__:
-        if issubclass(above, BaseException):
-            with contextlib.suppress(TypeError):  # as of UnicodeDecodeError, which takes five
-                return type(name, (above,), content)(message)
-    raise TypeError(f"`base` must be an exception, got {base.__name__}")
+    """An exception of a class of this name below `base`, however that is made."""
+    content = {
+        "__init__": lambda self: None,
+        "__str__": lambda self: message,
+        "__module__": "builtins",
+        **own,
+    }
+    made: BaseException = type(name, (base,), content)()
+    return made

@@ -12,16 +12,15 @@ import json
 import os
 import re
 import shutil
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from pathlib import Path, PurePosixPath
 from typing import Any
 
 from ppobook import validation
 from ppobook.course import handed_in, lateness, packs, roster, trail
 from ppobook.course.handed_in import HandedIn
-from ppobook.course.pack import Pack
 from ppobook.course.records import Submission
 from ppobook.course.roster import SUBMITTED
 from ppobook.course.settings import Assignment, Course
@@ -41,7 +40,6 @@ class Kept:
 
     @property
     def path(self) -> Path | None:
-        """The notebook's; None where it has none."""
         name = self.receipt["notebook"]
         return self.folder / name if name else None
 
@@ -81,38 +79,37 @@ def collect(
 ) -> Collected:
     """Keep every submission of a source for an assignment of this name.
 
-    Parameters
-    ----------
-    source : path
-        A folder of zips, notebooks, folders or clones; the zip of Moodle or Canvas; or one student's file.
-    student : str, optional
-        Whose the source is, one file, whatever it is called. A file below `submitted` keeps its time.
-    times : mapping, optional
-        By student, when they handed in. It corrects what is kept already.
+    A source is a folder of zips, notebooks, folders or clones; the zip of Moodle or Canvas; or, with a
+    `student`, that student's one file, whatever it is called: one below `submitted` keeps its time and label.
+    `times` are by student, and correct what is kept already.
     """
     assignment = course.assignment(name)
-    source = validation.path("source", source, "a folder or a zip")
+    source = Path(source).expanduser()
     students = roster.load(course.folder)
-    if not students:
-        raise ValueError(
-            f"{roster.FILE} must hold the students first, got none; `ppobook course roster FILE` imports them"
-        )
     if student is not None:
         roster.find(students, student)
     base = course.folder / SUBMITTED / name
     for left in base.glob("*/.part-*"):  # by a collection that was interrupted
         shutil.rmtree(left, ignore_errors=True)
     found, notes = handed_in.read(source, course, name, students, student)
-    result = Collected()
     handed_out = {one.name: pack for one in course.assignments if (pack := packs.released(course, one.name))}
-    store = _Store(course, assignment, handed_out, times or {}, _released(course, name), result)
+    released = _released(course, name)
+    result = Collected()
     for one in found:
         made = handed_in.opened(one, course)
         if student is not None and source.resolve().is_relative_to((course.folder / SUBMITTED).resolve()):
             # Beside any other file a receipt says nothing.
             receipt = _receipt(source.parent / RECEIPT)
             made.time, made.late = receipt.time, receipt.receipt["late"]
-        store.keep(made)
+            made.label = receipt.receipt["label"]
+        given = (times or {}).get(made.student or "")
+        if given is not None:
+            made.time, made.late, made.notes = given, False, _without_times(made.notes)
+        elif made.time is not None and released is not None and made.time < released:
+            came, out = _local(course, made.time), _local(course, released)
+            made.notes.append(f"its time is {came}, before the assignment was released, {out}")
+        chosen = handed_in.pick(made, name, handed_out)
+        _keep(course, assignment, made, chosen, given, result)
     result.said += [f"! {note}" for note in notes]
     have = {path.name for path in base.glob("*") if path.is_dir()}
     ids = [one.student_id for one in students]
@@ -121,95 +118,79 @@ def collect(
 
 
 def _released(course: Course, name: str) -> datetime | None:
-    """When an assignment was released first."""
     entries = (one for one in trail.read(course.folder) if one["what"] == "release")
     times = [datetime.fromisoformat(one["time"]) for one in entries if one.get("assignment") == name]
     return min(times, default=None)
 
 
-@dataclass(frozen=True)
-class _Store:
-    """Keeps the submissions of one source."""
+def _without_times(notes: Sequence[str]) -> list[str]:
+    return [one for one in notes if "--times" not in one]
 
-    course: Course
-    assignment: Assignment
-    handed_out: Mapping[str, Pack]
-    times: Mapping[str, datetime]
-    released: datetime | None
-    result: Collected
 
-    def keep(self, made: HandedIn) -> None:
-        """Keep one submission, unless it is kept already."""
-        name, student, say = self.assignment.name, made.student, self.result.said.append
-        given = self.times.get(student or "")
-        if given is not None:
-            made.time, made.late = given, False
-            made.notes = [one for one in made.notes if "--times" not in one]
-        elif made.time is not None and self.released is not None and made.time < self.released:
-            came, out = self.local(made.time), self.local(self.released)
-            made.notes.append(f"its time is {came}, before the assignment was released, {out}")
-        elif made.time is not None and made.time > datetime.now(UTC) + timedelta(minutes=5):
-            made.notes.append("its time is to come; --times gives another one")
-        chosen = handed_in.pick(made, name, self.handed_out)
-        parent = self.course.folder / SUBMITTED / name / (student or f"{UNKNOWN}/{_safe(made.label)}")
-        content = [data for i, (_, data, _) in enumerate(made.notebooks) if chosen in (None, i)]
-        content += [made.original[1]] if chosen is None and made.original else []
-        digest = hashlib.sha256(b"".join(content)).hexdigest()
-        before = _before(made, digest, _kept(parent))
-        if before is None and student:
-            self.result.new += 1
-            say(f"+ {student}  {self.lateness(student, made)}")
-            self.result.said += [f"    {note}" for note in made.notes]
-        if chosen is None:
-            why = f"no notebook of {name} that can be read, so nothing to grade; what came is kept"
-            say(f"! {made.label}: {why}")
-        if student is None:
-            where = f"nobody in the roster, or not one alone; kept in submitted/{name}/{UNKNOWN}"
-            say(f"? {made.label}: {where}")
-        if before is not None:
-            self.update(before, made, given is not None)
-            return
-        receipt = {
-            "student": student,
-            "label": made.label,
-            "time": self.local(made.time),
-            "late": made.late,
-            "notebook": f"{name}.ipynb" if chosen is not None else None,
-            "sha256": digest,
-            "notes": made.notes,
-            "collected": self.local(datetime.now(UTC)),
-        }
-        files = {RECEIPT: _as_json(receipt)}
-        for i, (_, data, _) in enumerate(made.notebooks):
-            files[f"{name}.ipynb" if i == chosen else f"other-{i + 1}.ipynb"] = data
-        if made.original:
-            suffix = PurePosixPath(made.original[0]).suffix.lower()
-            files[f"original{suffix if re.fullmatch(r'[.][a-z0-9]{1,8}', suffix) else ''}"] = made.original[1]
-        _write(parent, made.time, files)
+def _keep(
+    course: Course,
+    assignment: Assignment,
+    made: HandedIn,
+    chosen: int | None,
+    given: datetime | None,
+    result: Collected,
+) -> None:
+    name, student, time = assignment.name, made.student, _local(course, made.time)
+    parent = course.folder / SUBMITTED / name / (student or f"{UNKNOWN}/{_safe(made.label)}")
+    content = [data for i, (_, data, _) in enumerate(made.notebooks) if chosen in (None, i)]
+    content += [made.original[1]] if chosen is None and made.original else []
+    digest = hashlib.sha256(b"".join(content)).hexdigest()
+    # What was kept without a notebook may be one by now, under another name.
+    before = _before(made, digest, [one for one in _kept(parent) if one.path or chosen is None])
+    again = before is not None and (given is None or before.receipt["time"] == time)
+    result.again += again
+    if student and not again:
+        result.new += before is None
+        result.updated += before is not None
+        result.said.append(f"{'~' if before else '+'} {student}  {_when(course, assignment, student, made)}")
+        result.said += [f"    {note}" for note in made.notes]
+    if chosen is None:
+        why = f"no notebook of {name} that can be read, so nothing to grade; what came is kept"
+        result.said.append(f"! {made.label}: {why}")
+    if student is None:
+        where = f"nobody in the roster, or not one alone; kept in submitted/{name}/{UNKNOWN}"
+        result.said.append(f"? {made.label}: {where}")
+    if before is not None:
+        if not again:
+            notes = _without_times(before.receipt["notes"])
+            facts = {**before.receipt, "time": time, "late": False, "notes": notes}
+            atomic_write(before.folder / RECEIPT, _as_json(facts))
+        return
+    receipt = {
+        "student": student,
+        "label": made.label,
+        "time": time,
+        "late": made.late,
+        "notebook": f"{name}.ipynb" if chosen is not None else None,
+        "sha256": digest,
+        "notes": made.notes,
+        "collected": _local(course, datetime.now(UTC)),
+    }
+    files = {RECEIPT: _as_json(receipt)}
+    for i, (_, data, _) in enumerate(made.notebooks):
+        files[f"{name}.ipynb" if i == chosen else f"other-{i + 1}.ipynb"] = data
+    if made.original:
+        suffix = PurePosixPath(made.original[0]).suffix.lower()
+        files[f"original{suffix if re.fullmatch(r'[.][a-z0-9]{1,8}', suffix) else ''}"] = made.original[1]
+    _write(parent, made.time, files)
 
-    def update(self, before: Kept, made: HandedIn, given: bool) -> None:
-        """Give a submission that is kept already the time that is given now."""
-        time = self.local(made.time)
-        if not given or made.student is None or before.receipt["time"] == time:
-            self.result.again += 1
-            return
-        self.result.updated += 1
-        self.result.said.append(f"~ {made.student}  {self.lateness(made.student, made)}")
-        notes = [one for one in before.receipt["notes"] if "--times" not in one]
-        facts = {**before.receipt, "time": time, "late": False, "notes": notes}
-        atomic_write(before.folder / RECEIPT, _as_json(facts))
 
-    def local(self, time: datetime | None) -> str | None:
-        return time.astimezone(self.course.timezone).isoformat(timespec="seconds") if time else None
+def _local(course: Course, time: datetime | None) -> str | None:
+    return time.astimezone(course.timezone).isoformat(timespec="seconds") if time else None
 
-    def lateness(self, student: str, made: HandedIn) -> str:
-        """When it came and how late that is, for a reader."""
-        if made.time is None:
-            return "late, time unknown" if made.late else "in time"
-        due = lateness.deadline(self.course, self.assignment, student)
-        days = lateness.lateness(made.time, due, self.course.late).days
-        shown = f"{made.time.astimezone(self.course.timezone):%Y-%m-%d %H:%M}"
-        return f"{shown}, {validation.counted(days, 'day')} late" if days else shown
+
+def _when(course: Course, assignment: Assignment, student: str, made: HandedIn) -> str:
+    if made.time is None:
+        return "late, time unknown" if made.late else "in time"
+    due = lateness.deadline(course, assignment, student)
+    days = lateness.lateness(made.time, due, course.late).days
+    shown = f"{made.time.astimezone(course.timezone):%Y-%m-%d %H:%M}"
+    return f"{shown}, {validation.counted(days, 'day')} late" if days else shown
 
 
 def _as_json(receipt: Mapping[str, Any]) -> bytes:
@@ -246,13 +227,11 @@ def _receipt(path: Path) -> Kept:
 
 
 def _kept(parent: Path) -> list[Kept]:
-    """The submissions of a student, the last one last."""
     found = [_receipt(path) for path in parent.glob(f"[!.]*/{RECEIPT}")]
     return sorted(found, key=lambda one: (one.time or one.collected, one.folder.name))
 
 
 def _safe(label: str) -> str:
-    """A label as a folder's name."""
     return re.sub(r"[^A-Za-z0-9@+-]+", "_", label)[:60].strip("_") or "nameless"
 
 
@@ -278,44 +257,38 @@ def counting(course: Course, name: str) -> list[Submission]:
         handed = [one for member in members for one in kept(course, name, member) if one.path]
         if handed:
             # Of two of one time, the last that was collected.
-            judged = [_judged(course, one, due, together) for one in reversed(handed)]
-            result.append(max(judged, key=lambda one: one[0])[1])
+            best = max(reversed(handed), key=lambda one: _rank(course, one, due))
+            result.append(_submission(course, best, due, together))
     return result
 
 
-def _judged(
-    course: Course, one: Kept, due: datetime, students: tuple[str, ...]
-) -> tuple[tuple[float, datetime], Submission]:
-    """A submission with its lateness, and what puts it in order: the fewest late days, then the latest time.
+def _rank(course: Course, one: Kept, due: datetime) -> tuple[float, datetime]:
+    """The place of a submission among others: the fewest late days, then the latest time.
 
-    So who hands in once more when it is too late loses nothing. Where the platform says only that something
-    is late, all of its points count, and the instructor decides; what came in time is taken before it.
+    So who hands in once more when it is too late loses nothing. What the platform calls late without saying
+    how late comes after what came in time. Beyond the policy nothing counts, so the last is as good as any.
     """
+    if one.time is None:
+        late = one.receipt["late"]
+        return -0.5 * late, one.collected if late else min(one.collected, due)
+    return -min(lateness.lateness(one.time, due, course.late).days, course.late.days + 1), one.time
+
+
+def _submission(course: Course, one: Kept, due: datetime, students: tuple[str, ...]) -> Submission:
+    """A submission that counts. All points of one that is late by a time unknown count for now."""
     assert one.path is not None
-    known = lateness.Lateness(0, 1.0) if one.time is None else lateness.lateness(one.time, due, course.late)
-    late = one.receipt["late"]
-    unknown = late and one.time is None
-    # Beyond the policy nothing counts, however late; then the last is as good as any.
-    rank = 0.5 if unknown else min(known.days, course.late.days + 1)
-    at = one.time or (one.collected if late else min(one.collected, due))
-    made = Submission(
-        students, one.receipt["student"], one.path, one.time, known.days, known.share, unknown, due
-    )
-    return (-rank, at), made
+    known = lateness.lateness(one.time or due, due, course.late)
+    unknown = one.receipt["late"] and one.time is None
+    by = one.receipt["student"]
+    return Submission(students, by, one.path, one.time, known.days, known.share, unknown, due)
 
 
 def read_times(path: Path, course: Course) -> dict[str, datetime]:
     """Read when students handed in from a CSV with the columns student_id and time (2027-03-01 22:10)."""
-    times = {}
     students = roster.load(course.folder)
-    heading, rows = roster.table(path)
-    if not {"student_id", "time"} <= set(heading):
-        raise ValueError(f"{path.name} must have the columns student_id and time")
-    for where, row in rows:
-        try:
-            student = roster.find(students, row["student_id"]).student_id
-            time = datetime.fromisoformat(row["time"])
-        except ValueError as error:
-            raise ValueError(f"{where}: {error}") from None
+    times = {}
+    for row in roster.table(path):
+        time = datetime.fromisoformat(row.get("time", ""))
+        student = roster.find(students, row.get("student_id", "")).student_id
         times[student] = time if time.tzinfo else time.replace(tzinfo=course.timezone)
     return times

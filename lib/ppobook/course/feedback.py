@@ -36,10 +36,7 @@ def words(folder: Path) -> dict[str, str]:
     """Read the sentences of a page: English, and in their places those of the course's own feedback.toml."""
     english: dict[str, str] = tomllib.loads(FILE.read_text(encoding="utf-8"))
     own = folder / FILE.name
-    try:
-        theirs = tomllib.loads(own.read_text(encoding="utf-8")) if own.exists() else {}
-    except ValueError as error:
-        raise ValueError(f"{own} must be TOML, got an error: {error}") from None
+    theirs = tomllib.loads(own.read_text(encoding="utf-8")) if own.exists() else {}
     for key, sentence in theirs.items():
         braces = sorted(re.findall(r"\{\w+\}", english.get(key, "")))
         if key not in english or sorted(re.findall(r"\{\w*\}", str(sentence))) != braces:
@@ -66,7 +63,6 @@ class Page:
     """The page of one student, called ``name``.
 
     ``over`` is False while something that is handed in can still count; until then no rubric is shown.
-    ``varied`` are the parts that were handed out in another form than the book's, of which the advice speaks.
     """
 
     setting: Setting
@@ -76,7 +72,6 @@ class Page:
     score: Score
     name: str
     over: bool = True
-    varied: Collection[str] = ()
 
     def html(self) -> str:
         errors = [
@@ -133,6 +128,8 @@ class Page:
             "sentence": key if key in self.setting.words else "other",
             "what": said[0][1][:_EXCEPTION] if kind == "raised" and said else name,
             "checked": checked if kind in _ADVISED else [],
+            # What another variant says of its numbers.
+            "note": next((text for _, text in said if text[:1] == "("), "") if kind in _ADVISED else "",
             "advice": list(self._advice(kind, said)),
         }
 

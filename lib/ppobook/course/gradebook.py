@@ -13,7 +13,8 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, fields
+from contextlib import suppress
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -46,10 +47,7 @@ class Decision:
     max: float = 0.0
     comment: str = ""
     text: str = ""
-    replaces: tuple[str, ...] = ()
-
-
-_FIELDS = {one.name for one in fields(Decision)}
+    replaces: Sequence[str] = ()
 
 
 def decide(folder: Path, assignment: str, what: str, student: str, part: str, **facts: Any) -> None:
@@ -69,9 +67,8 @@ class Decisions:
         found: dict[str, Decision] = {}
         for path in sorted((folder / FOLDER / assignment).glob("*.jsonl")):
             for entry in trail.read(path.parent, path.name):
-                if {"id", "time", "who", "what", "student", "part"} <= set(entry):
-                    known = {key: value for key, value in entry.items() if key in _FIELDS}
-                    one = Decision(**{**known, "replaces": tuple(entry.get("replaces", ()))})
+                with suppress(TypeError):
+                    one = Decision(**entry)
                     found[one.id] = one
         self.all_marks: dict[tuple[str, str], list[Decision]] = {}
         # The last of each, in the order of their times.
@@ -120,7 +117,6 @@ class PartScore:
 
     @property
     def comments(self) -> list[str]:
-        """Return the text that the student can read about it: a correction's reason, a marker's comment."""
         return [one for one in (self.reason, self.comment) if one]
 
     @property
@@ -159,7 +155,6 @@ class Score:
 
     @property
     def final(self) -> float:
-        """The points that count."""
         return self.points - self.penalty
 
     @property

@@ -29,15 +29,17 @@ def open_grader(folder: Path, name: str, *, only: str | None = None) -> Iterator
     # An instructor's own solutions are nowhere public.
     public = [masters.solutions(one.notebook) for one in exercise_sets if not one.own]
     model = {part.name: one[part.name].source for part in pack.tested for one in public if part.name in one}
-    handed_out = [pack.notebook, *packs.earlier(course, name)]
-    options: dict[str, Any] = {"limits": course.grading, "only": only}
+    earlier = packs.earlier(course, name)
+    notes = looks.Looks(pack, model, [pack.notebook, *earlier])
+    options: dict[str, Any] = {"limits": course.grading, "only": only, "earlier": earlier}
     with ExitStack() as stack:
         for one in exercise_sets:
             stack.enter_context(own_checks.known(one))
 
         def grade(content: bytes, by: str, reason: str) -> Mapping[str, Any]:
             if reason:
-                return asdict(ungraded(pack, "ended", f"It could not be graded: {reason}.", content))
+                said = f"It could not be graded: {reason}."
+                return asdict(ungraded(pack, "ended", said, content, earlier))
             seed = part_seeds(course.secret, by, content)
             found = asdict(grade_submission(pack, content, seed=seed, **options))
             for part, one in found["parts"].items():
@@ -45,7 +47,7 @@ def open_grader(folder: Path, name: str, *, only: str | None = None) -> Iterator
                     one["message"] = forms[part].message(one["message"])
             found["manual"] = {name: pictures.renewed(text) for name, text in found["manual"].items()}
             found["unclear"] = [pictures.renewed(text) for text in found["unclear"]]
-            found["looks"] = looks.looks(pack, content, model, handed_out)
+            found["looks"] = notes.of(content)
             return found
 
         yield grade

@@ -43,18 +43,15 @@ class Column:
         return "nothing graded" if score is None else "not marked yet" if score.waiting else "graded"
 
     def final(self, student: str, excused: str = "") -> str:
-        """The points that count, if they are final."""
         status = self.status(student)
         return number(self.scores[student].final) if status == "graded" else excused * (status == "excused")
 
     def comments(self, student: str) -> str:
-        """What the student can read about the parts."""
         parts = self.scores[student].parts if student in self.scores else {}
         return "\n".join(f"{name}: {said}" for name, part in parts.items() for said in part.comments)
 
 
 def table(form: str, students: Sequence[Student], columns: Sequence[Column]) -> Table:
-    """Return the rows of a table for "plain", "canvas" or "moodle"."""
     return _FORMS[validation.choice("form", form, _FORMS)](students, columns)
 
 
@@ -100,7 +97,6 @@ _FORMS = {"plain": _plain, "canvas": _canvas, "moodle": _moodle}
 
 
 def written(rows: Table) -> str:
-    """A table as CSV, in which no text is a formula."""
     text = io.StringIO()
     csv.writer(text, lineterminator="\r\n").writerows([as_text(cell) for cell in row] for row in rows)
     return text.getvalue()

@@ -15,12 +15,12 @@ import contextlib
 import hashlib
 import hmac
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 from ppobook.teaching import checks
 from ppobook.teaching.checks import Verdict
+from ppobook.teaching.tags import Notebook
 
 from .calls import MESSAGE, NAME, Grader
 from .limits import Ended
@@ -29,7 +29,7 @@ from .pack import Pack, PackPart
 from .rebuild import Rebuilt, RunCell, Unreadable, rebuild, whole
 from .sandbox import Limits, Sandbox
 
-__all__ = ["CellError", "PartResult", "Result", "grade_submission", "part_seeds", "ungraded"]
+__all__ = ["PartResult", "Result", "grade_submission", "part_seeds", "ungraded"]
 
 RESTARTS = 6  # how often a notebook is run again because its process ended
 _MESSAGE = 10_000  # characters of what is said of a part
@@ -52,24 +52,15 @@ class PartResult:
     message: str
 
 
-@dataclass(frozen=True)
-class CellError:
-    """An error that a cell of the submission raised."""
-
-    place: str
-    type: str
-    message: str
-
-
 @dataclass
 class Result:
-    """The result of grading one submission."""
+    """The result of grading one submission; an error of a cell has its place, its type and its message."""
 
     parts: dict[str, PartResult] = field(default_factory=dict)
     manual: dict[str, str] = field(default_factory=dict)
     missing: list[str] = field(default_factory=list)
     unclear: list[str] = field(default_factory=list)
-    errors: list[CellError] = field(default_factory=list)
+    errors: list[dict[str, str]] = field(default_factory=list)
     cpu: float = 0.0
 
 
@@ -95,21 +86,15 @@ def grade_submission(
     seed: Callable[[str], int] = lambda part: 0,
     limits: Limits | None = None,
     only: str | None = None,
+    earlier: Sequence[Notebook] = (),
 ) -> Result:
-    """Grade one submission.
+    """Grade the bytes of a notebook that was handed in.
 
-    Parameters
-    ----------
-    pack : what was handed out
-    submission : the bytes of the notebook that was handed in
-    seed : function
-        Gives, by a part's name, the number that its random problems are drawn from: see `part_seeds`.
-    limits : Limits, optional
-    only : str, optional
-        The one part that is judged.
+    `seed` gives, by a part's name, the number that its random problems are drawn from: see `part_seeds`.
+    `only` is the one part that is judged. `earlier` are the packs that were handed out before.
     """
     try:
-        rebuilt = rebuild(pack.notebook, submission)
+        rebuilt = rebuild(pack.notebook, submission, earlier)
     except Unreadable as error:
         return ungraded(pack, "unreadable", str(error))
     result = _result(pack, rebuilt)
@@ -119,7 +104,9 @@ def grade_submission(
     return result
 
 
-def ungraded(pack: Pack, kind: str, reason: str, submission: bytes | None = None) -> Result:
+def ungraded(
+    pack: Pack, kind: str, reason: str, submission: bytes | None = None, earlier: Sequence[Notebook] = ()
+) -> Result:
     """The result of a submission that can't be graded: nothing for each part, and the reason.
 
     Its answers in words are in it, where `submission` is given and can be read.
@@ -127,7 +114,7 @@ def ungraded(pack: Pack, kind: str, reason: str, submission: bytes | None = None
     result = _result(pack, Rebuilt())
     if submission is not None:
         with contextlib.suppress(Exception):  # the reason is known already
-            result = _result(pack, rebuild(pack.notebook, submission))
+            result = _result(pack, rebuild(pack.notebook, submission, earlier))
     message = f"✗ Not graded: {whole(reason)}"
     result.parts = {p.name: PartResult(0.0, kind, "", message) for p in pack.tested}
     return result
@@ -216,7 +203,8 @@ class _Run:
     def _error(self, index: int, cell: RunCell, kind: str, message: str) -> None:
         if index not in self.failed and cell.kind != "pack":
             self.failed.add(index)
-            self.result.errors.append(CellError(cell.place, whole(kind.removeprefix("_")), whole(message)))
+            said = {"type": whole(kind.removeprefix("_")), "message": whole(message)}
+            self.result.errors.append({"place": cell.place, **said})
 
     def _judge(self, grader: Grader, part: PackPart, *, last: bool) -> bool:
         """Grade a part; whether the process lives."""
@@ -230,33 +218,24 @@ class _Run:
                 answer = grader.name(part.expression)
             except Exception as error:
                 if last:
-                    self._put(part, _missing(part, error))
+                    what = f"✗ There is no {part.expression} to check.\n  {type(error).__name__}: {error}"
+                    hint = "Was its cell deleted, or does it stop with an error?"
+                    self._put(
+                        part, Verdict("missing", f"{part.expression} is not there", f"{what}\n  {hint}")
+                    )
                 return True
-            self._put(part, self._verdict(part, answer))
+            try:
+                verdict = checks.run(part.name, answer, self.seed(part.name))
+            except Exception as error:
+                words = f"the check cannot read what came back ({type(error).__name__}: {error})"
+                verdict = Verdict("returned", words, f"✗ Not right: {words}.")
+            self._put(part, verdict)
         except Ended as ended:
             if not self._leftovers(ended):
                 kind = "slow" if ended.reason == "time" else "ended"
                 self._put(part, Verdict(kind, ended.words, f"✗ Not right: {ended.words}."))
         return grader.ended is None
 
-    def _verdict(self, part: PackPart, answer: Any) -> Verdict:
-        try:
-            return checks.run(part.name, answer, self.seed(part.name))
-        except Exception as error:
-            words = f"the check cannot read what came back ({type(error).__name__}: {error})"
-            return Verdict("returned", words, f"✗ Not right: {words}.")
-
     def _put(self, part: PackPart, verdict: Verdict) -> None:
-        self.result.parts[part.name] = PartResult(
-            part.points * verdict.right,
-            verdict.kind,
-            whole(verdict.name[:_MESSAGE]),
-            whole(verdict.message[:_MESSAGE]),
-        )
-
-
-def _missing(part: PackPart, error: Exception) -> Verdict:
-    what = f"{type(error).__name__}: {error}"
-    hint = "Was its cell deleted, or does it stop with an error?"
-    words = f"✗ There is no {part.expression} to check.\n  {what}\n  {hint}"
-    return Verdict("missing", f"{part.expression} is not there", words)
+        name, message = whole(verdict.name[:_MESSAGE]), whole(verdict.message[:_MESSAGE])
+        self.result.parts[part.name] = PartResult(part.points * verdict.right, verdict.kind, name, message)

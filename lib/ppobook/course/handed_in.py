@@ -3,7 +3,8 @@
 - a git host: a folder for each student, a clone: `ada`, `week-03-ada`; the time is that of the last commit
 - Moodle: `Ada Lovelace_4711_assignsubmission_file_`, a folder, or the beginning of a file's name; the name of
   a group and a hyphen may stand in front, and blind marking puts `Participant` in the name's place
-- Canvas: `lovelaceada_LATE_101_5512_week-03-1.ipynb`, or `anon_x7Qd2_5512_…` where names are hidden
+- Canvas: `lovelaceada_LATE_101_5512_week-03-1.ipynb`, or `anon_x7Qd2_5512_…` where names are hidden; all
+  files of the source have such names
 - else a zip, a notebook or a folder that is called by a student's id: `ada.zip`, `ada_week-03.ipynb`, `ada/…`
 """
 
@@ -24,13 +25,12 @@ from ppobook.course.roster import Student
 from ppobook.course.settings import Course
 from ppobook.teaching.tags import part
 
-_MOODLE = re.compile(r"(?P<name>.+?)_(?P<number>\d+)_assignsubmission_(?:file|onlinetext)_?(?P<rest>.*)")
-_CANVAS = re.compile(
-    r"(?:(?P<name>[^_]+)_(?P<late>LATE_)?(?P<number>\d+)|anon_(?P<late_too>LATE_)?(?P<hidden>[A-Za-z0-9]+))"
-    r"_(?P<file>\d+)_(?P<rest>.+)"
+MOODLE = re.compile(r"(?P<name>[^/]+?)_(?P<number>\d+)_assignsubmission_(?:file|onlinetext)_?(?P<rest>.*)")
+CANVAS = re.compile(
+    r"(?P<name>[^_/]+)_(?P<late>LATE_)?(?P<number>[A-Za-z0-9]+)_(?P<file>\d+)_(?P<rest>[^/]+)"
 )
 _MOST = 100  # notebooks of a submission
-_TOTAL = 4 * LARGEST
+_TOTAL = 4 * LARGEST  # bytes of all notebooks of a submission
 
 
 @dataclass
@@ -68,29 +68,23 @@ def _called(person: str, students: Sequence[Student]) -> set[str]:
     return {one.student_id for one, first, last in pairs if name and name in (first + last, last + first)}
 
 
-def _numbered(number: str, students: Sequence[Student]) -> set[str]:
-    return {one.student_id for one in students if number and number in (one.lms_id, one.student_id)}
-
-
 def _only(found: set[str]) -> str | None:
     return next(iter(found)) if len(found) == 1 else None
 
 
-def _of_moodle(person: str, number: str, students: Sequence[Student]) -> str | None:
-    """The student of a name on Moodle. A group's name and a hyphen may stand in front of it."""
+def _of_platform(person: str, number: str, students: Sequence[Student], lasting: bool) -> str | None:
+    """The student of a name on a platform; or of a number, where names are hidden or numbers are `lasting`.
+
+    A group's name and a hyphen may stand in front of the name.
+    """
     words = person.split("-")
-    for begin in range(len(words)):
-        name = "-".join(words[begin:])
-        if plain(name) == "participant":  # blind marking
-            return _only(_numbered(number, students))
-        if found := _called(name, students):
-            return _only(found) or _only(found & _numbered(number, students))
-    return None
-
-
-def _of_canvas(person: str, number: str, students: Sequence[Student]) -> str | None:
-    named, numbered = _called(person, students), _numbered(number, students)
-    return _only(named & numbered) or _only(named | numbered)
+    numbered = {one.student_id for one in students if number in (one.lms_id, one.student_id)}
+    if plain(words[-1]) in ("anon", "participant"):
+        return _only(numbered)
+    found = (_called("-".join(words[begin:]), students) for begin in range(len(words)))
+    named = next(filter(None, found), set())
+    # A name that is another's than the number is nobody's.
+    return _only(named & numbered) or _only(named | numbered if lasting else named)
 
 
 def _of_file(label: str, students: Sequence[Student], assignment: str) -> str | None:
@@ -124,27 +118,24 @@ def read(
     alone = File((whole(path.name),), time, lambda: archives.of_file(path))
     if student is not None:
         return [HandedIn(student, student, [alone])], []
-    clones: list[Path] = []
     files, notes = [alone], list[str]()
     if path.is_dir():
-        clones = [one for one in (path, *sorted(path.iterdir())) if one.is_dir() and archives.is_clone(one)]
         files, notes = archives.of_folder(path)
-        inside = [tuple(map(whole, one.relative_to(path).parts)) for one in clones]
-        files = [one for one in files if not any(one.parts[: len(c)] == c for c in inside)]
+        commits = {whole(one.parent.name): archives.committed(one.parent) for one in path.glob("*/.git")}
+        files = [replace(one, time=commits.get(one.parts[0]) or one.time) for one in files]
     elif path.suffix.lower() == ".zip" and not _of_file(path.stem, students, assignment):
         try:
-            files, notes = archives.of_zip(path, course.timezone)
+            files = archives.of_zip(path, course.timezone)
         except RefusedError as error:
             raise ValueError(f"source {path.name!r}: {error}") from None
-    found = [_of_clone(one, assignment, students) for one in clones]
-    return found + _grouped(_inside(files, students, assignment), time, students, assignment), notes
+    return _grouped(_inside(files, students, assignment), time, students, assignment), notes
 
 
 def _inside(files: list[File], students: Sequence[Student], assignment: str) -> list[File]:
     """Look inside a folder that is nobody's and holds everything."""
     while len({one.parts[0] for one in files}) == 1 and all(len(one.parts) > 1 for one in files):
         top = files[0].parts[0]
-        if _MOODLE.fullmatch(top) or _of_file(top, students, assignment):
+        if MOODLE.fullmatch(top) or _of_file(top, students, assignment):
             break
         files = [replace(one, parts=one.parts[1:]) for one in files]
     return files
@@ -156,87 +147,58 @@ def _grouped(
     """The files by submission; one whose files have no time has that of the source."""
     found: dict[str, HandedIn] = {}
     # A student may have chosen such a name, but not those of a whole class.
-    bulk = all(len(one.parts) == 1 and _CANVAS.fullmatch(one.name) for one in files)
-    if bulk:  # in the order in which they came
+    canvas = all(len(one.parts) == 1 and CANVAS.fullmatch(one.name) for one in files)
+    if canvas:  # in the order in which they came
         files = sorted(files, key=lambda one: int(re.findall(r"_(\d+)_", one.name)[-1]))
     for file in files:
-        top, alone, late, canvas = file.parts[0], len(file.parts) == 1, False, None
-        if moodle := _MOODLE.fullmatch(top):
+        top, alone, late = file.parts[0], len(file.parts) == 1, False
+        if moodle := MOODLE.fullmatch(top):
             label = f"{moodle['name']}_{moodle['number']}"
-            student = _of_moodle(moodle["name"], moodle["number"], students)
+            student = _of_platform(moodle["name"], moodle["number"], students, False)
             if alone:
                 file = replace(file, parts=(moodle["rest"] or top,))
-        elif alone and (canvas := _CANVAS.fullmatch(top)):
-            person, number = canvas["name"] or "", canvas["number"] or canvas["hidden"]
-            label = f"{person or 'anon'}_{number}"
-            student = _of_canvas(person, number, students)
-            late = bool(canvas["late"] or canvas["late_too"])
+        elif named := canvas and CANVAS.fullmatch(top):
+            label = f"{named['name']}_{named['number']}"
+            student = _of_platform(named["name"], named["number"], students, True)
             # Its own time is that of the download.
-            file = replace(file, parts=(canvas["rest"],), time=None if bulk or late else file.time)
+            file, late = replace(file, parts=(named["rest"],), time=None), bool(named["late"])
         else:
             label = PurePosixPath(top).stem if alone else top
             student = _of_file(label, students, assignment)
-        made = found.setdefault(label, HandedIn(label, student, [], time))
-        made.late |= late
+        made = found.setdefault(label, HandedIn(label, student, [], None if canvas else time))
         made.files.append(file)
-        if made.late or (canvas and bulk):
-            made.time = None
-        if made.late:
+        if late:
+            made.late = True
             made.notes = ["Canvas says that it is late, but not when it came; --times gives that"]
-        elif canvas:
-            made.notes = ["its name is as in Canvas's zip, which this is not, so the file's time counts"]
     return list(found.values())
-
-
-def _of_clone(folder: Path, assignment: str, students: Sequence[Student]) -> HandedIn:
-    name = whole(folder.resolve().name)
-    made = HandedIn(name, _of_file(name, students, assignment), [], moment(folder.stat().st_mtime))
-    try:
-        (files, made.notes), made.time = archives.of_clone(folder)
-    except RefusedError as error:
-        made.notes = [str(error)]
-        return made
-    made.files = [one for one in files if one.name.lower().endswith(".ipynb")]
-    return made
 
 
 def opened(found: HandedIn, course: Course) -> HandedIn:
     """Read one submission: its notebooks, also those in a zip, and its time."""
     made = replace(found, notebooks=[], notes=list(found.notes))
     for file in made.files:
+        suffix = PurePosixPath(file.name).suffix.lower()
         try:
-            _take(file, made, course)
+            inside = [file]
+            if suffix == ".zip" or (suffix != ".ipynb" and made.original is None):
+                made.original = file.name, file.read()
+            if suffix == ".zip" and made.original:
+                inside = archives.of_zip(made.original[1], course.timezone)
+            for one in inside:
+                if one.name.lower().endswith(".ipynb"):
+                    content = one.read()
+                    total = sum(len(other) for _, other, _ in made.notebooks) + len(content)
+                    if len(made.notebooks) >= _MOST or total > _TOTAL:
+                        raise RefusedError(
+                            f"a submission must hold at most {_MOST} notebooks of {_TOTAL >> 20} MB"
+                        )
+                    made.notebooks.append((one.name, content, one.time))
         except RefusedError as error:
             made.notes.append(f"{file.name}: {error}")
     times = [file.time for file in made.files if file.time is not None]
-    if times and not made.late:
+    if times:
         made.time = max(times)
     return made
-
-
-def _take(file: File, made: HandedIn, course: Course) -> None:
-    """Put a file of a submission where it belongs."""
-    suffix = PurePosixPath(file.name).suffix.lower()
-    if suffix == ".ipynb":
-        _add(made, file)
-    elif suffix == ".zip":
-        made.original = file.name, file.read()
-        files, notes = archives.of_zip(made.original[1], course.timezone)
-        made.notes += notes
-        for one in files:
-            if one.name.lower().endswith(".ipynb"):
-                _add(made, one)
-    elif made.original is None:
-        made.original = file.name, file.read()
-
-
-def _add(made: HandedIn, file: File) -> None:
-    """Read a notebook of a submission, within what all of them together may hold."""
-    content = file.read()
-    total = sum(len(other) for _, other, _ in made.notebooks) + len(content)
-    if len(made.notebooks) >= _MOST or total > _TOTAL:
-        raise RefusedError(f"a submission must hold at most {_MOST} notebooks of {_TOTAL >> 20} MB, got more")
-    made.notebooks.append((file.name, content, file.time))
 
 
 # --- which notebook -----------------------------------------------------------------------------------------

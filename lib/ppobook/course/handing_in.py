@@ -43,7 +43,6 @@ def late_in_words(late: Late) -> str:
 
 
 def in_points(points: float) -> str:
-    """1 point, 2.5 points."""
     return f"{points:g} point{'' if points == 1 else 's'}"
 
 
@@ -52,13 +51,12 @@ def front_cell(
 ) -> Cell:
     """The first cell of a pack: what it is worth and until when, what is in it, and the text on AI use."""
     total = in_points(sum(points for _, points in rows))
-    intro = f"{course.title}. The exercises come from {origin}." if origin else f"{course.title}."
     table = ["| exercise | kind | minutes | points |", "|---|---|---|---|"]
     table += [f"| {one.title} | {one.kind} | {one.minutes} | {points:g} |" for one, points in rows]
     lines = [
         f"# {assignment.name}",
         "",
-        intro,
+        f"{course.title}. The exercises come from {origin}.",
         "",
         f"**{total}** in total, due **{date_in_words(assignment.due)}**. {late_in_words(course.late)}",
         "",

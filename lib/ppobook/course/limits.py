@@ -21,6 +21,8 @@ class Limits:
     time all cells together have one half.
     """
 
+    __pydantic_config__ = {"extra": "forbid"}  # noqa: RUF012 - for `ppobook.course.settings`
+
     seconds: float = 20
     cell_seconds: float = 60
     submission_seconds: float = 1800
@@ -35,6 +37,6 @@ class Ended(BaseException):
     reason is "time", "ended", "memory" or "forged"; the words are for a reader.
     """
 
-    def __init__(self, reason: str, detail: object = "") -> None:
-        super().__init__(detail or _WORDS[reason])
+    def __init__(self, reason: str) -> None:
+        super().__init__(_WORDS[reason])
         self.reason, self.words = reason, _WORDS[reason]

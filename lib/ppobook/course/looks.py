@@ -7,7 +7,6 @@ easy to avoid and may name somebody who found the short way; a talk about the co
 from __future__ import annotations
 
 import ast
-import functools
 from collections.abc import Collection, Iterator, Mapping
 
 from ppobook.course.pack import Pack
@@ -15,7 +14,7 @@ from ppobook.course.rebuild import RunCell, Unreadable, rebuild
 from ppobook.course.sources import lines, parsed, plain
 from ppobook.teaching.tags import Notebook
 
-__all__ = ["looks"]
+__all__ = ["Looks"]
 
 _CALLED = {"exec", "eval", "compile", "__import__"}
 _DECODING = {"a85decode", "b32decode", "b64decode", "b85decode", "decompress", "fromhex", "unhexlify"}
@@ -24,43 +23,33 @@ _LINES, _CHARACTERS = 3, 80
 _MOST = 50
 
 
-def looks(
-    pack: Pack, submission: bytes, model: Mapping[str, str], handed_out: Collection[Notebook] = ()
-) -> list[str]:
-    """Return notes on the cells of a submission that are the student's own, each with its place.
+class Looks:
+    """Finds notes on the cells of submissions that are the student's own, each with its place.
 
     `model` has by part the source of the solution that anybody can read, `handed_out` all notebooks that
-    students were handed for the assignment, the pack's if it is empty.
+    students were handed for the assignment.
     """
-    try:
-        cells = rebuild(pack.notebook, submission).cells
-    except Unreadable:
-        return []
-    given = [
-        cell["source"]
-        for notebook in handed_out or [pack.notebook]
-        for cell in notebook["cells"]
-        if cell["cell_type"] == "code"
-    ]
-    known = _known(tuple(given), tuple(model.items()))
-    same = {plain(source) for source in given}
-    own = (cell for cell in cells if cell.kind != "pack" and plain(cell.source) not in same)
-    found = [f"{cell.place}: {said}" for cell in own for said in known.notes(cell)]
-    return list(dict.fromkeys(found))[:_MOST]
 
-
-class _Known:
-    """The code that students were handed, and the public solutions."""
-
-    def __init__(self, given: tuple[str, ...], model: tuple[tuple[str, str], ...]) -> None:
-        trees = [tree for source in given if (tree := parsed(source)) is not None]
+    def __init__(self, pack: Pack, model: Mapping[str, str], handed_out: Collection[Notebook]) -> None:
+        self.pack, self.model = pack, model
+        code = [cell for notebook in handed_out for cell in notebook["cells"] if cell["cell_type"] == "code"]
+        self.same = {plain(cell["source"]) for cell in code}
+        trees = [tree for cell in code if (tree := parsed(cell["source"])) is not None]
         blanks = [tree for tree in trees if "NotImplementedError" in _names(tree)]
         imports = [one for tree in trees for one in _imports(tree)]
         self.modules = {module for module, _ in imports} | {"ppobook.teaching"}
         self.library = {name for module, name in imports if module.startswith("ppobook.")}
         self.library -= {"check"}.union(*map(_names, blanks))
         self.lines = {line for tree in trees for line in lines(tree)}
-        self.model = dict(model)
+
+    def of(self, submission: bytes) -> list[str]:
+        try:
+            cells = rebuild(self.pack.notebook, submission).cells
+        except Unreadable:
+            return []
+        own = (cell for cell in cells if cell.kind != "pack" and plain(cell.source) not in self.same)
+        found = [f"{cell.place}: {said}" for cell in own for said in self.notes(cell)]
+        return list(dict.fromkeys(found))[:_MOST]
 
     def notes(self, cell: RunCell) -> Iterator[str]:
         tree = parsed(cell.source)
@@ -83,10 +72,6 @@ class _Known:
             theirs, ours = ([line for line in lines(one) if line not in self.lines] for one in (tree, answer))
             if len(ours) >= _LINES and len("".join(ours)) >= _CHARACTERS and _within(ours, theirs):
                 yield f"has the {len(ours)} lines of the book's solution"
-
-
-# Read once for a class.
-_known = functools.lru_cache(maxsize=1)(_Known)
 
 
 def _imports(tree: ast.AST) -> Iterator[tuple[str, str]]:

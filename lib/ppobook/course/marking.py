@@ -9,25 +9,21 @@ from __future__ import annotations
 
 import hashlib
 import hmac
-import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from ppobook.course import trail
-from ppobook.course.gradebook import Decisions, PartScore, decide, scores
+from ppobook.course.gradebook import Decisions, PartScore, Score, decide, scores
 from ppobook.course.records import Record, Sheet, Submission, read_records, text_digest
 from ppobook.course.safe_text import rendered, statement
-
-LONGEST_COMMENT = 5000
 
 
 class Conflict(Exception):  # noqa: N818
     """The saved entry was changed elsewhere meanwhile; `entry` is what stands there now."""
 
     def __init__(self, entry: Mapping[str, Any]) -> None:
-        super().__init__("changed elsewhere")
         self.entry = entry
 
 
@@ -47,7 +43,6 @@ class _Answer:
 
     @property
     def seen(self) -> str:
-        """An identifier of the state that was seen."""
         state = [text_digest(self.text), self.score.reason, *(one.id for one in self.score.marks)]
         return hashlib.sha256("\n".join(state).encode()).hexdigest()[:16]
 
@@ -76,9 +71,9 @@ class Marking:
 
     def question(self, assignment: str, part: str) -> dict[str, Any]:
         """One question with its rubric and all answers to it; equal ones in one entry."""
-        asked = self._sheet(assignment).part(part)
+        asked = self.work[assignment][0].part(part)
         answers = self._answers(assignment, part)
-        graded = self._records(assignment)
+        graded = list(self._scored(assignment))
         groups: dict[Any, list[_Answer]] = {}
         for one in answers:
             alike = text_digest(one.text), one.score.points, one.score.comment, one.score.waiting
@@ -92,7 +87,7 @@ class Marking:
             "rubric": statement(asked.rubric),
             "entries": [self._entry(group) for group in groups.values()],
             "empty": len(graded) - len(answers),
-            "deleted": sum(part in record.missing for record in graded.values()),
+            "deleted": sum(part in record.missing for _, record, _ in graded),
         }
 
     def mark(
@@ -100,21 +95,12 @@ class Marking:
     ) -> dict[str, Any]:
         """Save the points and the comment of one entry, and return it as it stands now.
 
-        `seen` has the keys of the entry's answers, each with the state that was seen.
-
-        Raises
-        ------
-        Conflict
-            One of these answers is no longer in the state that was seen.
-        ValueError
-            The points or the comment can't be saved.
+        `seen` has the keys of the entry's answers, each with the state that was seen; where one of these is
+        another by now, it raises a Conflict.
         """
-        most = self._sheet(assignment).part(part).points
-        a_number = isinstance(points, int | float) and not isinstance(points, bool) and math.isfinite(points)
-        if points is not None and not (a_number and 0 <= points <= most):
+        most = self.work[assignment][0].part(part).points
+        if points is not None and not (type(points) in (int, float) and 0 <= points <= most):
             raise ValueError(f"points must be from 0 to {most:g}, got {points!r}")
-        if not isinstance(comment, str) or len(comment) > LONGEST_COMMENT:
-            raise ValueError(f"comment must be a text of at most {LONGEST_COMMENT} characters")
         with trail.locked(self.folder / ".marking.lock"):
             answers = self._chosen(assignment, part, seen)
             if any(one.seen != seen[one.key] for one in answers):
@@ -135,32 +121,25 @@ class Marking:
 
     # --- inside -----------------------------------------------------------------------------------------
 
-    def _sheet(self, assignment: str) -> Sheet:
-        if assignment not in self.work:
-            raise ValueError(f"assignment must be one of {', '.join(self.work)}, got {assignment!r}")
-        return self.work[assignment][0]
-
-    def _records(self, assignment: str) -> dict[str, Record]:
-        """The records of those whose submission is graded for what was handed out."""
+    def _scored(self, assignment: str) -> Iterator[tuple[Submission, Record, Score]]:
+        """What is graded for what was handed out."""
         sheet, submissions = self.work[assignment]
-        found = read_records(self.folder, assignment, [one.by for one in submissions])
-        return {who: one for who, one in found.items() if not one.failed and one.pack == sheet.pack}
+        records = read_records(self.folder, assignment, [one.by for one in submissions])
+        known = scores(sheet, submissions, records, Decisions(self.folder, assignment))
+        yield from ((one, records[one.by], known[one.by]) for one in submissions if one.by in known)
 
     def _answers(self, assignment: str, part: str) -> list[_Answer]:
         """The answers that somebody wrote, in the order of their keys."""
-        sheet, submissions = self.work[assignment]
-        records, found = self._records(assignment), []
-        known = scores(sheet, submissions, records, Decisions(self.folder, assignment))
-        for one in submissions:
-            record = records.get(one.by)
-            if record is not None and not record.is_empty(part):
-                key, score = self._key(assignment, one.by), known[one.by].parts[part]
-                found.append(_Answer(key, one, record, part, score))
+        found = [
+            _Answer(self._key(assignment, one.by), one, record, part, score.parts[part])
+            for one, record, score in self._scored(assignment)
+            if not record.is_empty(part)
+        ]
         return sorted(found, key=lambda answer: answer.key)
 
     def _chosen(self, assignment: str, part: str, keys: Mapping[str, str]) -> list[_Answer]:
         chosen = [answer for answer in self._answers(assignment, part) if answer.key in keys]
-        if not chosen or len(chosen) != len(keys):
+        if len(chosen) != len(keys):
             raise ValueError("the answers must be there, got some that are gone; load the page again")
         return chosen
 

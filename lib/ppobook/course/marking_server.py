@@ -12,7 +12,7 @@ import secrets
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
-from urllib.parse import parse_qs, urlsplit
+from urllib.parse import parse_qsl, urlsplit
 
 from ppobook.course.marking import Conflict, Marking
 
@@ -63,7 +63,7 @@ class _Handler(BaseHTTPRequestHandler):
                 self._send(self._value(method, path))
             except Conflict as conflict:
                 self._send({"error": "changed elsewhere", "entry": conflict.entry}, 409)
-            except ValueError as error:
+            except (ValueError, TypeError, LookupError, AttributeError) as error:
                 self._send({"error": str(error)}, 400)
 
     def _value(self, method: str, path: str) -> Any:
@@ -71,22 +71,13 @@ class _Handler(BaseHTTPRequestHandler):
         if (method, path) == ("GET", "api/questions"):
             return {"questions": marking.questions()}
         if (method, path) == ("GET", "api/question"):
-            query = {key: values[0] for key, values in parse_qs(urlsplit(self.path).query).items()}
-            return marking.question(query.get("assignment", ""), query.get("part", ""))
+            return marking.question(**dict(parse_qsl(urlsplit(self.path).query)))
         if (method, path) == ("POST", "api/mark"):
-            return marking.mark(**self._asked())
+            self.close_connection = True  # what was sent beyond the limit is not read
+            return marking.mark(
+                **json.loads(self.rfile.read(min(int(self.headers["Content-Length"]), LARGEST)))
+            )
         raise ValueError("there is no such page")
-
-    def _asked(self) -> dict[str, Any]:
-        """Return the facts of a mark, from the request's JSON."""
-        size = self.headers.get("Content-Length", "")
-        self.close_connection = True  # what was sent beyond this is not read
-        try:
-            said = json.loads(self.rfile.read(min(int(size), LARGEST) if size.isdecimal() else 0))
-            given = {key: said[key] for key in ("assignment", "part", "seen", "points", "comment")}
-            return {**given, "seen": {str(key): str(value) for key, value in given["seen"].items()}}
-        except (ValueError, TypeError, KeyError, AttributeError):
-            raise ValueError("the content must name assignment, part, seen, points and comment") from None
 
     def _send(self, value: Any, status: int = 200) -> None:
         self._answer(status, "application/json", json.dumps(value, ensure_ascii=False).encode())

@@ -12,8 +12,7 @@ what a cell is:
 - ``manual:NAME:POINTS``, a text cell that a person reads. What stands below ``<!-- solution -->`` is the
   model answer or the rubric.
 
-The vocabulary (what a tag says, where an exercise begins) is `ppobook.teaching.tags`; here are the ways from
-a master to a reader's notebook and back. Notebooks are plain dictionaries.
+The vocabulary is `ppobook.teaching.tags`. Notebooks are plain dictionaries.
 """
 
 from __future__ import annotations
@@ -56,10 +55,7 @@ MODEL_ANSWER = re.compile(r"^[ \t]*<!--\s*solution\s*-->[ \t]*$", re.M)
 
 @dataclass(frozen=True)
 class Solution:
-    """A part that the reader's notebook hides: ``kind`` is "code" or "text", ``source`` what to show.
-
-    A code solution is the whole cell, less its marker line. A text solution is the model answer or rubric.
-    """
+    """A part that the reader's notebook hides: "code", a whole cell, or "text", a model answer or rubric."""
 
     kind: str
     source: str
@@ -147,14 +143,7 @@ def solutions(master: str | Path | Notebook) -> dict[str, Solution]:
 
 
 def fill(notebook: Notebook, answers: Mapping[str, Solution | str]) -> Notebook:
-    """A reader's notebook with answers put where the blanks are; the outputs of these cells are cleared.
-
-    Parameters
-    ----------
-    notebook : reader's notebook
-    answers : mapping from NAME to a Solution, or to the source of the whole cell
-        Names without an answer keep their blank.
-    """
+    """A reader's notebook with answers, by name, in the place of blanks, whose outputs are cleared."""
     filled = copy.deepcopy(dict(notebook))
     open_parts = {p.name: p for p in parts(filled) if p.role in ("solution", "manual")}
     for name, answer in answers.items():

@@ -31,27 +31,19 @@ _WORD = re.compile(r"[^\W\d]\w*")
 def needed(cells: list[RunCell], asked: Iterable[str] = ()) -> list[RunCell]:
     """The cells with what nobody needs left out of the pack's; line numbers stay.
 
-    Parameters
-    ----------
-    cells : of the rebuilt notebook
-    asked : the expressions that the grader will ask for
+    `asked` are the expressions that the grader will ask for.
     """
     theirs = [cell.source for cell in cells if cell.kind != "pack"]
     if any(_REACHING.intersection(_WORD.findall(source)) for source in theirs):
         return cells
     wanted = set().union(*map(_used, theirs), *map(_used, asked))
     statements: list[tuple[int, ast.stmt]] = []
-    whole: set[int] = set()
     imported: set[str] = set()
     for index, cell in enumerate(cells):
-        if cell.kind != "pack":
-            continue
         try:
-            body = ast.parse(cell.source).body
+            body = ast.parse(cell.source).body if cell.kind == "pack" else []
         except SyntaxError:  # such as a magic
-            whole.add(index)
-            wanted |= set(_WORD.findall(cell.source))
-            continue
+            return cells
         for statement in body:
             if isinstance(statement, ast.Import | ast.ImportFrom):
                 imported |= {(alias.asname or alias.name).partition(".")[0] for alias in statement.names}
@@ -59,27 +51,17 @@ def needed(cells: list[RunCell], asked: Iterable[str] = ()) -> list[RunCell]:
                 wanted |= _names(statement)
             else:
                 statements.append((index, statement))
-    kept: set[int] = set()
-    while True:
-        more = {
-            number
-            for number, (_, statement) in enumerate(statements)
-            if number not in kept and wanted & set(_made(statement, imported))
-        }
-        if not more:
-            break
-        kept |= more
-        for number in more:
-            wanted |= _names(statements[number][1])
     lines: dict[int, set[int]] = {}
-    for number in kept:
-        index, statement = statements[number]
-        first = min([statement.lineno, *(d.lineno for d in getattr(statement, "decorator_list", []))])
-        lines.setdefault(index, set()).update(range(first, (statement.end_lineno or first) + 1))
+    found: list[tuple[int, ast.stmt]] | None = None
+    while found is None or found:
+        found = [one for one in statements if wanted.intersection(_made(one[1], imported))]
+        statements = [one for one in statements if one not in found]
+        for index, statement in found:
+            wanted |= _names(statement)
+            first = min([statement.lineno, *(d.lineno for d in getattr(statement, "decorator_list", []))])
+            lines.setdefault(index, set()).update(range(first, (statement.end_lineno or first) + 1))
     return [
-        cell
-        if cell.kind != "pack" or index in whole
-        else replace(cell, source=_only(cell.source, lines.get(index, set())))
+        replace(cell, source=_only(cell.source, lines.get(index, set()))) if cell.kind == "pack" else cell
         for index, cell in enumerate(cells)
     ]
 

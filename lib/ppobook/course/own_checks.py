@@ -7,7 +7,6 @@ student's notebook: a pack's test cell says that the exercise is checked when it
 from __future__ import annotations
 
 import ast
-import itertools
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from pathlib import Path
@@ -18,7 +17,6 @@ import numpy as np
 
 from ppobook.course import masters
 from ppobook.course.sets import ExerciseSet
-from ppobook.run.spellings import did_you_mean
 from ppobook.teaching import checks
 from ppobook.teaching.checks import others
 from ppobook.teaching.checks.findings import Either
@@ -26,18 +24,11 @@ from ppobook.teaching.tags import Cell, part
 
 
 def beside(master: Path) -> Path:
-    """The file of checks that belongs to a master, whether it is there or not."""
     return master.with_name(f"{master.stem}_checks.py")
 
 
 def known(found: ExerciseSet) -> AbstractContextManager[Mapping[str, Any]]:
-    """The checks of a set's own by name, which `checks.run` knows until the block is left.
-
-    Raises
-    ------
-    ValueError
-        The file can't be loaded, or a check of it has the name of one of the book's.
-    """
+    """The checks of a set's own by name, which `checks.run` knows in the block: see `others.known`."""
     file = beside(found.path)
     return others.known(file) if found.own and file.exists() else nullcontext({})
 
@@ -48,10 +39,11 @@ def comparing(own: Collection[str], alike: dict[tuple[str, str], None]) -> Itera
     original = checks.recognise
 
     def recognise(seen: Any, table: Mapping[str, Any], **options: Any) -> Iterator[checks.Mistake]:
-        for (one, left), (other, right) in itertools.combinations(table.items(), 2):
-            pairs = itertools.product(_outputs(left), _outputs(right))
-            if any(_equal(*pair, options.get("tolerance", 1e-3)) for pair in pairs):
-                alike[one, other] = None
+        for name, row in table.items():
+            for output in row.outputs if isinstance(row, Either) else (row,):
+                if not isinstance(output, bool | np.bool_):  # the check found out by other means
+                    found = original(_like(seen, output), table, **options)
+                    alike.update({(other.name, name): None for other in found if other.name != name})
         return original(seen, table, **options)
 
     with ExitStack() as stack:
@@ -62,45 +54,19 @@ def comparing(own: Collection[str], alike: dict[tuple[str, str], None]) -> Itera
         yield
 
 
-def _outputs(row: Any) -> tuple[Any, ...]:
-    """The outputs that a row of a table of mistakes names; none where the check found out by other means."""
-    return row.outputs if isinstance(row, Either) else () if isinstance(row, bool | np.bool_) else (row,)
-
-
-def _equal(left: Any, right: Any, tolerance: float) -> bool:
-    """Return whether two rows are one to `recognise`, by which a number stands for an array full of it."""
-    if isinstance(left, list) and isinstance(right, list):
-        return len(left) == len(right) and all(
-            _equal(a, b, tolerance) for a, b in zip(left, right, strict=True)
-        )
-    try:
-        wide = np.broadcast_arrays(np.asarray(left, np.float64), np.asarray(right, np.float64))
-    except (TypeError, ValueError):
-        return False
-    shapes = np.shape(left) == np.shape(right) or () in (np.shape(left), np.shape(right))
-    return shapes and checks.close(wide[0], wide[1], tolerance)
+def _like(seen: Any, output: Any) -> Any:
+    """A row of a table of mistakes in the form of what a function gave."""
+    if isinstance(seen, list):
+        return [_like(one, other) for one, other in zip(seen, output, strict=False)]
+    return np.asarray(output) if np.ndim(output) else np.full(np.shape(seen), output)
 
 
 def refuse(found: ExerciseSet) -> None:
-    """Refuse a set of the course's own that could not be graded as it stands.
-
-    Raises
-    ------
-    ValueError
-        The file of checks can't be loaded, or a test names a check that there is not.
-    """
-    if not found.own:
-        return
-    file = beside(found.path)
-    name_of = f"exercises/{file.name}"
-    with known(found) as own:
-        there = checks.names()
+    """Raise a ValueError for a set of the course's own with a check that is not there or can't be loaded."""
+    with known(found):
         for p in masters.parts(found.notebook):
-            if p.role == "test" and p.name not in there:
-                raise ValueError(
-                    f"exercises/{found.path.name}: there must be a check named {p.name!r} in {name_of}, "
-                    f"which has {', '.join(own) or 'none'}{did_you_mean(p.name, list(there))}"
-                )
+            if found.own and p.role == "test":
+                checks.seconds_of(p.name)
 
 
 def handed_in_later(cells: list[Cell], own: Collection[str]) -> None:

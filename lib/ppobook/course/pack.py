@@ -9,8 +9,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import cached_property
 
-from ppobook.run.spellings import did_you_mean
 from ppobook.teaching.tags import Notebook
+from ppobook.validation import choice
 
 __all__ = ["Pack", "PackPart", "answers_of", "named"]
 
@@ -47,17 +47,14 @@ class Pack:
 
     @property
     def tested(self) -> tuple[PackPart, ...]:
-        """The parts that a check judges."""
         return tuple(one for one in self.parts if one.role == "test")
 
     @property
     def manual(self) -> tuple[PackPart, ...]:
-        """The parts that a person reads."""
         return tuple(one for one in self.parts if one.role == "manual")
 
     @property
     def points(self) -> float:
-        """The points of all parts."""
         return sum(one.points for one in self.parts)
 
     @cached_property
@@ -66,17 +63,12 @@ class Pack:
         return hashlib.sha256(json.dumps(asdict(self), sort_keys=True).encode()).hexdigest()
 
     def part(self, name: str) -> PackPart:
-        """The part of this name."""
         return named(self.parts, name)
 
 
 def named(parts: Sequence[PackPart], name: str) -> PackPart:
-    """The part of this name."""
-    for one in parts:
-        if one.name == name:
-            return one
-    known = [one.name for one in parts]
-    raise ValueError(f"the part must be one of {', '.join(known)}, got {name!r}{did_you_mean(name, known)}")
+    names = [one.name for one in parts]
+    return parts[names.index(choice("the part", name, names))]
 
 
 def answers_of(source: str) -> dict[str, str]:

@@ -27,10 +27,10 @@ from ppobook.course.sets import ExerciseSet
 from ppobook.course.settings import Assignment, Course
 from ppobook.course.variants import Variant
 from ppobook.run.files import atomic_write
-from ppobook.run.spellings import did_you_mean
 from ppobook.teaching.contents import number_of
 from ppobook.teaching.tags import Cell, Exercise, Notebook, part, tags
 from ppobook.teaching.workspace import find_source
+from ppobook.validation import choice
 
 RELEASE = "release"
 EARLIER = "release/earlier"
@@ -51,7 +51,6 @@ def released(course: Course, name: str) -> Pack | None:
 
 
 def handed_out(course: Course, name: str) -> Pack:
-    """The pack of an assignment as it was handed out."""
     pack = released(course, course.assignment(name).name)
     if pack is None:
         raise ValueError(f"assignment {name} must be released first: ppobook course release {name}")
@@ -59,7 +58,6 @@ def handed_out(course: Course, name: str) -> Pack:
 
 
 def earlier(course: Course, name: str) -> list[Notebook]:
-    """The notebooks of an assignment that were handed out before it was released anew."""
     return [_read(path).notebook for path in sorted((course.folder / EARLIER).glob(f"{name}.*.json"))]
 
 
@@ -69,18 +67,17 @@ def _read(path: Path) -> Pack:
 
 
 def drawn(course: Course, pack: Pack) -> dict[str, Variant]:
-    """The variants that were drawn for the parts of a pack, by part."""
-    found: dict[str, Variant] = {}
-    for one in sets.open_all(pack.set, course.folder):
-        found |= _drawn(course, pack.assignment, one, [p.name for p in masters.parts(pack.notebook)])
-    return found
+    found = sets.open_all(pack.set, course.folder)
+    return {name: form for one in found for name, form in _drawn(course, pack.assignment, one, pack.notebook)}
 
 
-def _drawn(course: Course, name: str, found: ExerciseSet, names: Collection[str]) -> dict[str, Variant]:
+def _drawn(
+    course: Course, name: str, found: ExerciseSet, notebook: Notebook
+) -> Iterator[tuple[str, Variant]]:
     declared = variants.declared(found.path)
-    return {
-        part: variants.draw(course.secret, name, part, declared[part]) for part in names if part in declared
-    }
+    for one in masters.parts(notebook):
+        if one.name in declared:
+            yield one.name, variants.draw(course.secret, name, one.name, declared[one.name])
 
 
 def solved(course: Course, pack: Pack) -> Notebook:
@@ -99,17 +96,7 @@ def solved(course: Course, pack: Pack) -> Notebook:
 
 
 def make(course: Course, assignment: Assignment) -> Pack:
-    """The pack of an assignment.
-
-    It refuses what could not be graded, and a notebook with the secret or a path of this machine in it.
-    """
-    try:
-        return _make(course, assignment)
-    except (ValueError, OSError) as error:
-        raise ValueError(f"assignment {assignment.name}: {error}") from None
-
-
-def _make(course: Course, assignment: Assignment) -> Pack:
+    """The pack of an assignment. It refuses what could not be graded."""
     found = sets.open_all(assignment.set, course.folder)
     cells: list[Cell] = []
     parts: list[PackPart] = []
@@ -127,14 +114,15 @@ def _make(course: Course, assignment: Assignment) -> Pack:
     worth = {one.name: one.points for one in parts}
     if len(worth) < len(parts):
         raise ValueError("each part must be in it once, got one that two of its sets have")
-    if unknown := [name for name in assignment.points if name not in worth]:
-        hint = did_you_mean(unknown[0], worth)
-        raise ValueError(f"points must be given for {', '.join(worth)}, got {unknown[0]!r}{hint}")
+    for name in assignment.points:
+        choice("points", name, worth)
     rows = [
         (one, sum(worth[p.name] for p in one.parts if p.points is not None))
         for one in masters.exercises(notebook)
     ]
-    origin = " and ".join(f"chapter {number_of(one.name)} of the book" for one in found if not one.own)
+    origin = " and ".join(
+        "your instructor" if one.own else f"chapter {number_of(one.name)} of the book" for one in found
+    )
     notebook["cells"] = [front_cell(course, assignment, origin, rows), install_cell(course), *cells]
     used: dict[str, int] = {}
     for cell in notebook["cells"]:
@@ -142,7 +130,6 @@ def _make(course: Course, assignment: Assignment) -> Pack:
         if used[cell["id"]] > 1:  # a given cell of two sets
             cell["id"] += f"-of-{used[cell['id']]}"
         _mark(cell, worth)
-    _refuse(json.dumps(notebook, ensure_ascii=False), course)
     return Pack(assignment.name, notebook, tuple(parts), assignment.set, f"{assignment.name}.ipynb")
 
 
@@ -151,7 +138,7 @@ def _of_set(
 ) -> tuple[list[Cell], dict[str, str]]:
     """The cells of one set as students get them, and the model answers and rubrics by part."""
     notebook = masters.reader(master)
-    forms = _drawn(course, assignment.name, found, [p.name for p in masters.parts(notebook)])
+    forms = dict(_drawn(course, assignment.name, found, notebook))
     for form in forms.values():
         notebook = form.apply(notebook)
     cells = notebook["cells"]
@@ -162,6 +149,8 @@ def _of_set(
     for cell in cells:
         if cell["cell_type"] == "markdown":
             cell["source"] = _in_words(cell["source"], held)
+    # Of a cell that held nothing but hints on the book's bug, nothing is left.
+    cells = [cell for cell in cells if cell["source"].strip() or part(cell)]
     return cells, {name: _in_words(text, ()) for name, text in _rubrics(master, forms).items()}
 
 
@@ -181,8 +170,6 @@ def _parts(
 ) -> Iterator[PackPart]:
     """The parts, with the questions as students read them and the expressions that checks are given."""
     partial = {p.name: p.partial for p in masters.parts(master) if p.role == "test"}
-    if not all(0 <= share <= 1 for shares in partial.values() for share in shares.values()):
-        raise ValueError("partial must have a share from 0 to 1 for each mistake")
     for exercise in masters.exercises({"cells": cells}):
         said: list[str] = []
         for cell in cells[exercise.start : exercise.stop]:
@@ -238,13 +225,6 @@ def _mark(cell: Cell, worth: Mapping[str, float]) -> None:
         cell["metadata"]["editable"] = False
 
 
-def _refuse(text: str, course: Course) -> None:
-    """Refuse a file for students with the course's secret or a path of this machine in it."""
-    for private in (course.secret, str(course.folder), str(Path.home())):
-        if len(private) > 1 and private in text:
-            raise ValueError("a pack must hold neither the course's secret nor a path of this machine")
-
-
 # --- releasing ----------------------------------------------------------------------------------------------
 
 
@@ -259,7 +239,6 @@ def zipped(course: Course, pack: Pack) -> bytes:
     content = io.BytesIO()
     with zipfile.ZipFile(content, "w", zipfile.ZIP_STORED) as archive:
         for name, text in files.items():
-            _refuse(text, course)
             entry = zipfile.ZipInfo(f"{pack.assignment}/{name}", (1980, 1, 1, 0, 0, 0))
             entry.create_system, entry.external_attr = 3, 0o644 << 16
             archive.writestr(entry, text.encode())

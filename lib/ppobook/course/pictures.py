@@ -27,7 +27,7 @@ UNREADABLE = "[a picture that can't be shown: JPEG, PNG, WebP and GIF can]"
 _HTML = re.compile(r"""<img\s[^<>]*?src=["']?((?:attachment|data):[^"'<>\s]+)[^<>]*>""")
 _ATTACHED = re.compile(r"attachment:([^)\s\"'<>]+)")
 _DATA = re.compile(r"!\[([^\[\]]*)\]\(<?data:(image/[\w.+-]+);base64,([A-Za-z0-9+/=%\s]*)>?[^()]*\)")
-_PLACE = re.compile(r"picture:(\d+)")
+PLACE = re.compile(r"picture:(\d+)")
 
 
 def inlined(source: str, attachments: Any) -> str:
@@ -91,11 +91,6 @@ def taken_out(text: str) -> tuple[str, list[str]]:
         return f"![{match[1]}](picture:{len(found) - 1})"
 
     return _DATA.sub(one, text), found
-
-
-def is_place(address: str) -> bool:
-    """Return whether an address in a text is that of a picture's place."""
-    return _PLACE.fullmatch(address) is not None
 
 
 def element(address: str, words: str, found: Sequence[str]) -> str:

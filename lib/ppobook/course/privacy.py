@@ -10,7 +10,6 @@ from __future__ import annotations
 import json
 import re
 import zipfile
-from dataclasses import dataclass
 from pathlib import Path
 
 from ppobook.course import collecting, roster, settings, trail
@@ -21,16 +20,8 @@ from ppobook.run.files import atomic_write
 _APART = ("exercises", "release", "grades", ".git")
 
 
-@dataclass(frozen=True)
-class Data:
-    """Everything about one student: whole files, and of others the text without and with their lines."""
-
-    files: tuple[Path, ...]
-    divided: dict[Path, tuple[str, str]]
-
-
-def find(course: Course, student: str) -> Data:
-    """Find all that is kept about a student, who may have left the roster."""
+def find(course: Course, student: str) -> tuple[list[Path], dict[Path, tuple[str, str]]]:
+    """Find all about a student: whole files, and of others the text without and with the student's lines."""
     folder, files, divided = course.folder, [], {}
     receipts = folder.glob(f"{roster.SUBMITTED}/**/{collecting.RECEIPT}")
     kept = {path.parent: json.loads(path.read_text(encoding="utf-8")) for path in receipts}
@@ -56,31 +47,30 @@ def find(course: Course, student: str) -> Data:
                 divided[path] = "".join(line for line in lines if line not in own), "".join(own)
     if not files and not divided:
         raise ValueError(f"student must be one of whom something is kept, got {student!r}")
-    return Data(tuple(files), divided)
+    return files, divided
 
 
 def export(course: Course, student: str, file: Path) -> list[str]:
-    """Write all that is kept about a student into a zip, and return the names in it."""
-    found = find(course, student)
+    files, divided = find(course, student)
     with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
-        for path in found.files:
+        for path in files:
             archive.write(path, path.relative_to(course.folder))
-        for path, (_, own) in found.divided.items():
+        for path, (_, own) in divided.items():
             archive.writestr(str(path.relative_to(course.folder)), own.encode(errors="surrogateescape"))
         return archive.namelist()
 
 
 def erase(course: Course, student: str, *, dry_run: bool = False) -> list[str]:
     """Erase all that is kept about a student, and return the names of what was changed."""
-    found, folder = find(course, student), course.folder
-    if folder / settings.FILE in found.divided:
+    (files, divided), folder = find(course, student), course.folder
+    if folder / settings.FILE in divided:
         raise ValueError(
             f"{settings.FILE} must not name {student}: take them out by hand first; what they handed in "
             "for a group can be given to another member by `ppobook course collect … --student`"
         )
-    files = [*found.files, *folder.glob("feedback/*.zip"), *folder.glob("grades/*.csv")]
+    files += [*folder.glob("feedback/*.zip"), *folder.glob("grades/*.csv")]
     if not dry_run:
-        for path, (without, _) in found.divided.items():
+        for path, (without, _) in divided.items():
             atomic_write(path, without.encode(errors="surrogateescape"))
         for path in files:
             path.unlink()
@@ -88,5 +78,5 @@ def erase(course: Course, student: str, *, dry_run: bool = False) -> list[str]:
             while parent != folder and not any(parent.iterdir()):
                 parent.rmdir()
                 parent = parent.parent
-        trail.note(folder, "erasure", files=len(files) + len(found.divided))
-    return [str(path.relative_to(folder)) for path in (*found.divided, *files)]
+        trail.note(folder, "erasure", files=len(files) + len(divided))
+    return [str(path.relative_to(folder)) for path in (*divided, *files)]

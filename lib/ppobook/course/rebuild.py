@@ -12,9 +12,9 @@ import ast
 import itertools
 import json
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import Any
 
 from ppobook.course.pictures import inlined
 from ppobook.course.sources import plain
@@ -26,10 +26,6 @@ _HALVES = re.compile("[\ud800-\udfff]")
 LARGEST = 20 * 2**20  # bytes of a notebook
 MOST_CELLS = 2000
 MOST_CODE = 2**20  # characters of code: all of it is read as Python, more than once
-_TOO_LARGE = (
-    f"The notebook must have at most {LARGEST >> 20} MB, {MOST_CELLS} cells and {MOST_CODE >> 20} MB of "
-    "code, and has more."
-)
 
 
 class Unreadable(ValueError):  # noqa: N818
@@ -54,14 +50,8 @@ class RunCell:
 class Rebuilt:
     """The code that is run and the texts that are read of a submission.
 
-    Attributes
-    ----------
-    cells : list of RunCell
-    texts : dict from manual part to str
-    missing : list of str
-        The manual parts whose cell was deleted.
-    unclear : list of str
-        Where a manual part has no text: the texts that may be its answer, each with the number of its cell.
+    ``texts`` are by manual part, ``missing`` the manual parts whose cell was deleted. ``unclear`` are texts
+    that may be the answer to a manual part without a text, each with the number of its cell.
     """
 
     cells: list[RunCell] = field(default_factory=list)
@@ -84,7 +74,6 @@ class _Own:
 
     @property
     def place(self) -> str:
-        """Its place for a reader."""
         return f"cell {self.index + 1}"
 
 
@@ -93,22 +82,37 @@ def whole(text: str) -> str:
     return _HALVES.sub("\N{REPLACEMENT CHARACTER}", text)
 
 
-def rebuild(notebook: Notebook, submission: bytes) -> Rebuilt:
+def rebuild(notebook: Notebook, submission: bytes, earlier: Sequence[Notebook] = ()) -> Rebuilt:
     """Select the code to run and the texts to read of a submission, the bytes of an .ipynb.
 
-    Raises
-    ------
-    Unreadable
-        It is no notebook.
+    Texts are read by the pack that the student worked in, which may be one of the `earlier`: what stood there
+    and is dropped now is nobody's answer. It raises Unreadable for what is no notebook.
     """
+    own = _cells(submission)
+    result = _rebuilt(notebook["cells"], own)
+    sources = {plain(one.source, one.is_code) for one in own}
+    worked_in = max((notebook, *earlier), key=lambda one: len(sources & _sources(one["cells"])))
+    if worked_in is not notebook:
+        read = _rebuilt(worked_in["cells"], own)
+        result.missing = [name for name in read.missing if name in result.texts]
+        result.texts = {name: read.texts.get(name, text) for name, text in result.texts.items()}
+        result.unclear = [] if all(result.texts.values()) else read.unclear
+    return result
+
+
+def _sources(cells: list[Cell]) -> set[str]:
+    return {plain(cell["source"], cell["cell_type"] == "code") for cell in cells}
+
+
+def _rebuilt(given: list[Cell], own: list[_Own]) -> Rebuilt:
     result = Rebuilt()
-    given, own = notebook["cells"], _cells(submission)
     chosen = _match(given, own)
     free = _free(given, own, chosen)
     for _, run in itertools.groupby(free, lambda one: (one.after, one.before)):
         _match_by_place(given, [*run], chosen)
     free = _free(given, own, chosen)
     texts = [one for one in free if not one.is_code]
+    held = {one.id for one in own} | {one.part.name for one in own if one.part is not None}
     result.cells += [_own_cell(one) for one in free if one.is_code and one.after < 0]
     for index, cell in enumerate(given):
         _add(result, cell, chosen.get(index))
@@ -116,7 +120,8 @@ def rebuild(notebook: Notebook, submission: bytes) -> Rebuilt:
         p = part(cell)
         if p is not None and p.role == "manual":
             if index not in chosen:
-                result.missing.append(p.name)
+                if not held & {cell.get("id"), p.name}:  # else it was emptied
+                    result.missing.append(p.name)
                 continue
             # Text right behind an answer belongs to it; so does text right before one that was left blank.
             behind = [one for one in texts if one.after == index]
@@ -163,33 +168,26 @@ def _match(given: list[Cell], own: list[_Own]) -> dict[int, _Own]:
     """For each cell of the pack the submission's that stands for it: by id, tag, source, what it defines."""
     chosen: dict[int, _Own] = {}
     taken: set[int] = set()
-
-    def take(is_it: Callable[[int, _Own], bool]) -> None:
-        for index, cell in enumerate(given):
-            if index in chosen:
-                continue
+    parts = [part(cell) for cell in given]
+    kinds = [None if p is None else (p.role, p.name) for p in parts]
+    solutions = {i for i, p in enumerate(parts) if p is not None and p.role == "solution"}
+    defined = {i: _defined(given[i]["source"]) for i in solutions}
+    written = {one.index: _defined(one.source) if one.is_code else set() for one in own}
+    ways: list[Callable[[int, _Own], bool]] = [
+        lambda i, one: one.id != "" and one.id == given[i].get("id"),
+        lambda i, one: one.part is not None and kinds[i] == (one.part.role, one.part.name),
+        lambda i, one: _same(one, given[i]),
+        lambda i, one: bool(defined.get(i, set()) & written[one.index]),
+    ]
+    for is_it, (index, cell) in itertools.product(ways, enumerate(given)):
+        if index not in chosen:
             found = [
                 one for one in own if one.index not in taken and one.source.strip() and is_it(index, one)
             ]
             if found:
                 # Of several, one that was worked on.
-                best = next((one for one in found if not _same(one, cell)), found[0])
-                chosen[index] = best
-                taken.add(best.index)
-
-    parts = [part(cell) for cell in given]
-    kinds = [None if p is None else (p.role, p.name) for p in parts]
-    defined = {
-        index: _defined(cell["source"])
-        for index, cell in enumerate(given)
-        if (p := parts[index]) is not None and p.role == "solution"
-    }
-    written = {one.index: _defined(one.source) if one.is_code else set() for one in own}
-    take(lambda index, one: bool(one.id) and one.id == given[index].get("id"))
-    tagged = {one.index: (one.part.role, one.part.name) for one in own if one.part is not None}
-    take(lambda index, one: kinds[index] is not None and kinds[index] == tagged.get(one.index))
-    take(lambda index, one: _same(one, given[index]))
-    take(lambda index, one: bool(defined.get(index, set()) & written[one.index]))
+                chosen[index] = next((one for one in found if not _same(one, cell)), found[0])
+                taken.add(chosen[index].index)
     return chosen
 
 
@@ -208,7 +206,7 @@ def _free(given: list[Cell], own: list[_Own], chosen: Mapping[int, _Own]) -> lis
     """The cells that stand for none of the pack's, with the pack's cells that they stand between."""
     stands_for = {one.index: index for index, one in chosen.items()}
     # A copy of such a cell says nothing.
-    handed_out = {plain(cell["source"], cell["cell_type"] == "code") for cell in given}
+    handed_out = _sources(given)
     found: list[_Own] = []
     after, waiting = -1, list[_Own]()
     for one in own:
@@ -244,46 +242,24 @@ def _match_by_place(given: list[Cell], run: list[_Own], chosen: dict[int, _Own])
 
 
 def sources(submission: bytes) -> list[str]:
-    """The sources of a notebook's cells."""
     return [one.source for one in _cells(submission)]
 
 
 def _cells(submission: bytes) -> list[_Own]:
-    cells = _read(submission)["cells"]
-    if len(cells) > MOST_CELLS:
-        raise Unreadable(_TOO_LARGE)
-    found, code = [], 0
-    for index, cell in enumerate(cells):
-        if not isinstance(cell, Mapping):
-            continue
-        source = cell.get("source")
-        if isinstance(source, list):
-            source = "".join(line for line in source if isinstance(line, str))
-        source = whole(source).replace("\r\n", "\n") if isinstance(source, str) else ""
-        if cell.get("cell_type") == "markdown":
-            source = inlined(source, cell.get("attachments"))
-        is_code = cell.get("cell_type") == "code"
-        code += len(source) * is_code
-        if code > MOST_CODE:
-            raise Unreadable(_TOO_LARGE)
-        metadata = cell.get("metadata")
-        tags = metadata.get("tags") if isinstance(metadata, Mapping) else None
-        tags = [one for one in tags if isinstance(one, str)] if isinstance(tags, list) else []
-        own_id = cell.get("id")
-        own_id = own_id if isinstance(own_id, str) else ""
-        found.append(_Own(index, own_id, is_code, source, part({"metadata": {"tags": tags}})))
-    return found
-
-
-def _read(submission: bytes) -> Mapping[str, Any]:
-    if len(submission) > LARGEST:
-        raise Unreadable(_TOO_LARGE)
-    if not submission.strip():
-        raise Unreadable("The file is empty.")
     try:
-        content = json.loads(submission)
-    except (ValueError, RecursionError) as error:
+        cells = list(json.loads(submission)["cells"]) if len(submission) <= LARGEST else []
+    except (ValueError, RecursionError, KeyError, TypeError) as error:
         raise Unreadable(f"The file is no notebook, or was truncated: {error}.") from None
-    if not isinstance(content, Mapping) or not isinstance(content.get("cells"), list):
-        raise Unreadable("The file has no cells, so it is no notebook.")
-    return content
+    found: list[_Own] = []
+    for index, cell in enumerate(cells):
+        with suppress(AttributeError, KeyError, TypeError):  # what is no cell is left out
+            source = whole("".join(cell["source"])).replace("\r\n", "\n")
+            if cell["cell_type"] == "markdown":
+                source = inlined(source, cell.get("attachments"))
+            is_code = cell["cell_type"] == "code"
+            found.append(_Own(index, str(cell.get("id") or ""), is_code, source, part(cell)))
+    code = sum(len(one.source) for one in found if one.is_code)
+    if len(submission) > LARGEST or len(cells) > MOST_CELLS or code > MOST_CODE:
+        most = f"{LARGEST >> 20} MB, {MOST_CELLS} cells and {MOST_CODE >> 20} MB of code"
+        raise Unreadable(f"The notebook must have at most {most}, and has more.")
+    return found

@@ -35,7 +35,6 @@ class Sheet:
 
     @property
     def called(self) -> str:
-        """Its title, which the learning platform uses too, or its name."""
         return self.title or self.assignment
 
     @property
@@ -43,7 +42,6 @@ class Sheet:
         return sum(part.points for part in self.parts)
 
     def part(self, name: str) -> PackPart:
-        """The part of that name."""
         return named(self.parts, name)
 
 
@@ -81,7 +79,6 @@ class Record:
 
     @property
     def parts(self) -> Mapping[str, Mapping[str, Any]]:
-        """The tested parts: points, kind, mistake, message."""
         return self.result.get("parts", {})
 
     @property
@@ -95,7 +92,6 @@ class Record:
         return list(self.result.get("unclear", ()))
 
     def text(self, part: str) -> str:
-        """A student's text for a manual part; empty if there is none."""
         return str(self.result.get("manual", {}).get(part) or "")
 
     def to_read(self, part: str) -> str:
@@ -108,12 +104,10 @@ class Record:
 
 
 def graded_file(folder: Path, assignment: str, student: str) -> Path:
-    """Return the path of a record. Ids come from the roster, so they are valid file names everywhere."""
     return folder / "graded" / assignment / f"{student}.json"
 
 
 def write_record(folder: Path, record: Record) -> None:
-    """Write a record in one step: whoever reads it sees the old one or the new one."""
     path = graded_file(folder, record.assignment, record.student)
     path.parent.mkdir(parents=True, exist_ok=True)
     text = json.dumps(asdict(record), ensure_ascii=False, indent=1, allow_nan=False)
@@ -129,13 +123,11 @@ def read_record(folder: Path, assignment: str, student: str) -> Record | None:
 
 
 def read_records(folder: Path, assignment: str, students: Iterable[str]) -> dict[str, Record]:
-    """The records of some students, by student."""
     found = {student: read_record(folder, assignment, student) for student in students}
     return {student: record for student, record in found.items() if record is not None}
 
 
 def digest(content: bytes) -> str:
-    """SHA-256, in hexadecimal."""
     return hashlib.sha256(content).hexdigest()
 
 

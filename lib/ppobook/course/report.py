@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import statistics
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from ppobook.course.feedback import number, paragraphs
 from ppobook.course.gradebook import Score
@@ -29,18 +29,14 @@ def report(
     students: int,
     *,
     names: bool = False,
-    varied: Collection[str] = (),
 ) -> str:
-    """What a class of so many students made of an assignment. A group's submission is counted once.
-
-    `varied` are the parts that were handed out in another form than the book's, of which the messages speak.
-    """
+    """What a class of so many students made of an assignment. A group's submission is counted once."""
     graded = [one for one in submissions if one.by in records and one.by in scores and scores[one.by].parts]
     mine = {one.by: (records[one.by], scores[one.by]) for one in graded}
     decide = displaced({by: record for by, (record, _) in mine.items()})
     if late := [who for one in submissions if one.late_unknown for who in one.students]:
         decide[_UNKNOWN] = late
-    wrong, think = _mistakes(sheet, mine, varied)
+    wrong, think = _mistakes(sheet, mine)
     looks: _Rows = {}
     for by, (record, _) in mine.items():
         for said in record.result.get("looks") or ():
@@ -87,13 +83,12 @@ def _table(sheet: Sheet, mine: _Mine) -> Iterator[str]:
 
 
 def _written(record: Record, part: PackPart) -> bool:
-    """Return whether something was written for a part."""
     if part.role == "manual":
         return not record.is_empty(part.name)
     return record.parts.get(part.name, {}).get("kind") not in (None, "not yet", "missing", "unreadable")
 
 
-def _mistakes(sheet: Sheet, mine: _Mine, varied: Collection[str]) -> tuple[_Rows, dict[str, str]]:
+def _mistakes(sheet: Sheet, mine: _Mine) -> tuple[_Rows, dict[str, str]]:
     """The mistakes and who made them, and what the check asks its reader to think about."""
     found: _Rows = {}
     think: dict[str, str] = {}
@@ -109,7 +104,7 @@ def _mistakes(sheet: Sheet, mine: _Mine, varied: Collection[str]) -> tuple[_Rows
             found.setdefault(said, []).append(student)
             for head, text in paragraphs(str(verdict.get("message") or "")):
                 if head == "Think":
-                    think.setdefault(said, f"{'In the book’s numbers: ' * (part.name in varied)}{text}")
+                    think.setdefault(said, text)
     return found, think
 
 

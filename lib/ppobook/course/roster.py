@@ -11,7 +11,7 @@ from pathlib import Path
 
 from ppobook.course.settings import STUDENT_FORM, is_student_id
 from ppobook.run.files import atomic_write
-from ppobook.run.spellings import did_you_mean
+from ppobook.validation import choice
 
 FILE = "roster.csv"
 SUBMITTED = "submitted"
@@ -30,7 +30,6 @@ class Student:
 
     @property
     def name(self) -> str:
-        """First and last name; the id where there are none."""
         return f"{self.first_name} {self.last_name}".strip() or self.student_id
 
 
@@ -54,56 +53,46 @@ _NOBODY = re.compile(r"points possible|student, test", re.I)
 
 
 def load(folder: Path) -> tuple[Student, ...]:
-    """The students of a course, in the order of roster.csv; none where there is no such file yet."""
     path = folder / FILE
     return read(path) if path.exists() else ()
 
 
 def read(path: Path) -> tuple[Student, ...]:
     """The students of a list, as this course's roster or a platform has them."""
-    heading, rows = table(path)
-    columns: dict[str, str] = {}
-    for column, known in NAMES.items():
-        name = next((one for one in known if one in heading), "")
-        # An id that already is the student's is not the platform's as well.
-        if name and name not in columns.values():
-            columns[column] = name
-    if not {"student_id", "email"} & columns.keys():
-        raise ValueError(
-            f"{path.name} must have a column of ids, such as student_id, SIS Login ID or ID number, "
-            f"got {', '.join(heading[:8]) or 'none'}"
-        )
     students: dict[str, Student] = {}
-    for where, row in rows:
-        if heading[0] == "student" and _NOBODY.match(row["student"]):
+    for row in table(path):
+        columns: dict[str, str] = {}
+        for column, known in NAMES.items():
+            name = next((one for one in known if one in row), "")
+            # An id that already is the student's is not the platform's as well.
+            if name and name not in columns.values():
+                columns[column] = name
+        if _NOBODY.match(row.get("student", "")):
             continue
         student = _student(row, columns)
         if not is_student_id(student.student_id):
-            raise ValueError(f"{where}: an id must have {STUDENT_FORM}, got {student.student_id!r}")
+            raise ValueError(
+                f"an id in {path.name} (student_id, SIS Login ID, ID number, …) must have {STUDENT_FORM}, "
+                f"got {student.student_id!r}"
+            )
         # On some systems the names of folders don't differ by capitals alone.
         if student.student_id.lower() in students:
-            raise ValueError(f"{where}: {student.student_id!r} must stand once, got it twice")
+            raise ValueError(f"{path.name} must have {student.student_id!r} once, got it twice")
         students[student.student_id.lower()] = student
     return tuple(students.values())
 
 
-def table(path: Path) -> tuple[list[str], list[tuple[str, dict[str, str]]]]:
-    """The heading of a CSV file in small letters, and its rows, each with its place for a message."""
-    if not path.is_file():
-        raise FileNotFoundError(f"{path} must be a CSV file, and is not there")
+def table(path: Path) -> list[dict[str, str]]:
+    """The rows of a CSV file, by the names of its columns in small letters."""
+    content = path.read_bytes()
     try:
-        text = path.read_bytes().decode("utf-8-sig")
+        text = content.decode("utf-8-sig")
     except UnicodeDecodeError:  # as a spreadsheet program saves it on Windows
-        text = path.read_bytes().decode("cp1252", errors="replace")
+        text = content.decode("cp1252", errors="replace")
     separator = max(",;\t", key=text.partition("\n")[0].count)
-    reader = csv.reader(io.StringIO(text, newline=""), delimiter=separator)
-    rows = [(reader.line_num, [cell.strip() for cell in row]) for row in reader if any(map(str.strip, row))]
-    heading = [cell.lower() for cell in rows[0][1]] if rows else []
-    empty = dict.fromkeys(heading, "")
-    return heading, [
-        (f"{path.name}, line {number}", {**empty, **dict(zip(heading, row, strict=False))})
-        for number, row in rows[1:]
-    ]
+    rows = csv.DictReader(io.StringIO(text, newline=""), restkey="", restval="", delimiter=separator)
+    rows.fieldnames = [name.strip().lower() for name in rows.fieldnames or ()]
+    return [{key: str(value).strip() for key, value in row.items()} for row in rows]
 
 
 def _student(row: Mapping[str, str], columns: Mapping[str, str]) -> Student:
@@ -126,8 +115,6 @@ def merged(folder: Path, new: Sequence[Student]) -> tuple[list[Student], list[st
     Data that the list lacks, such as a group, stays, and so does who is missing in the list and has handed
     something in.
     """
-    if not new:
-        raise ValueError("the list must have at least one student below its heading, got none")
     before = {one.student_id: one for one in load(folder)}
     after, said = [], []
     for student in new:
@@ -153,7 +140,6 @@ def merged(folder: Path, new: Sequence[Student]) -> tuple[list[Student], list[st
 
 
 def write(folder: Path, students: Sequence[Student]) -> None:
-    """Write roster.csv in one step."""
     text = io.StringIO()
     writer = csv.DictWriter(text, COLUMNS, lineterminator="\n")
     writer.writeheader()
@@ -162,9 +148,5 @@ def write(folder: Path, students: Sequence[Student]) -> None:
 
 
 def find(students: Sequence[Student], identifier: str) -> Student:
-    """The student of this id."""
-    for one in students:
-        if one.student_id == identifier:
-            return one
-    hint = did_you_mean(identifier, [one.student_id for one in students])
-    raise ValueError(f"the student must be in {FILE}, got {identifier!r}{hint}")
+    ids = [one.student_id for one in students]
+    return students[ids.index(choice("the student", identifier, ids))]

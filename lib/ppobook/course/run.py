@@ -29,14 +29,10 @@ from ppobook.run.progress import Progress
 
 @dataclass(frozen=True)
 class Summary:
-    """The result of one run.
+    """The result of one run: numbers of submissions, and by who handed in what went wrong.
 
-    Attributes
-    ----------
-    graded, kept : numbers of submissions
-    nothing : by who handed in, why a submission could not be graded and has no points
-    failed : the same, where it was not the submission's fault and nothing was recorded
-    cpu : seconds that all of it took, start-up included
+    ``nothing`` could not be graded and have no points; ``failed`` are not the submission's fault, and nothing
+    was recorded of them. ``cpu`` seconds are of all processes, start-up included.
     """
 
     graded: int
@@ -58,32 +54,12 @@ def grade(
     seconds: float = 3600.0,
     shown: bool | None = None,
 ) -> Summary:
-    """Grade what has to be graded.
+    """Grade what has to be graded of the submissions that count, one for each student or group.
 
-    Parameters
-    ----------
-    folder : Path
-        The course's.
-    sheet : Sheet
-    submissions : sequence of Submission
-        Those that count, one for each student or group.
-    open_grader : callable
-        Called in each process: a context manager that yields the function which grades one submission. It is
-        sent to the processes, so it has to be a function of a module, or a partial of one.
-    processes : int
-    part : str, optional
-        Grade this part only, of all that is graded; the others keep what they have.
-    again : bool
-        Grade what is graded already.
-    seconds : float
-        A process that takes longer for one submission is ended, and the submission gets nothing.
-    shown : bool, optional
-        Whether progress is shown, see `Progress`.
-
-    Raises
-    ------
-    ValueError
-        Another process grades this assignment, or the part is unknown.
+    `open_grader` is called in each process: a context manager that yields the function which grades one
+    submission. It is sent to the processes, so it has to be a function of a module, or a partial of one. With
+    a `part` only that is graded, of all that is graded already; with `again`, everything. A process that
+    takes longer than `seconds` for one submission is ended, and the submission gets nothing.
     """
     if part is not None:
         sheet.part(part)
@@ -92,19 +68,19 @@ def grade(
     place.mkdir(parents=True, exist_ok=True)
     busy = f"{name} must be graded by one process at a time, got one that is grading it now"
     with trail.locked(place / ".lock", busy):
-        todo, kept = due(folder, sheet, submissions, part=part, again=again)
+        todo = due(folder, sheet, submissions, part=part, again=again)
         nothing: dict[str, str] = {}
         failed: dict[str, str] = {}
         cpu, count = 0.0, 0
         with Progress(len(todo), 0, name, "submission", shown) as progress:
-            asked = [one for one, _ in todo]
-            for submission, result, error in graded(asked, open_grader, processes, seconds):
+            for submission, result, error in graded(todo, open_grader, processes, seconds):
                 for record in _records(folder, sheet, submission, result, error, part):
                     write_record(folder, record)
                 if error:
                     (nothing if result else failed)[submission.by] = error
                 cpu, count = cpu + result.get("cpu", 0.0), count + 1
                 progress.show(count, {"failed": len(failed)} if failed else {})
+    kept = len(submissions) - len(todo)
     cpu += time.process_time() - began
     return Summary(count - len(failed), kept, nothing, failed, cpu)
 
@@ -116,35 +92,24 @@ def due(
     *,
     part: str | None = None,
     again: bool = False,
-) -> tuple[list[tuple[Submission, str]], int]:
-    """The submissions that have to be graded, each with the reason, and the number of those that needn't."""
+) -> list[Submission]:
+    """The submissions that have to be graded; with a `part`, those of which it can be graded again."""
     students = [student for submission in submissions for student in submission.students]
     records = read_records(folder, sheet.assignment, students)
-    todo = []
-    for submission in submissions:
-        why = _reason(sheet, submission, [records.get(student) for student in submission.students], part)
-        if part is not None:  # what isn't graded yet is left to `grade`
-            why = "" if why else "asked for"
-        if why or again:
-            todo.append((submission, why or "again"))
-    return todo, len(submissions) - len(todo)
 
+    def holds(submission: Submission) -> bool:
+        mine = [records.get(student) for student in submission.students]
+        content = digest(submission.path.read_bytes())
+        return all(
+            record is not None
+            and not record.failed
+            and (record.submission, record.by, record.pack) == (content, submission.by, sheet.pack)
+            and (part is not None or record.checks == sheet.checks)
+            for record in mine
+        )
 
-def _reason(sheet: Sheet, submission: Submission, mine: Sequence[Record | None], part: str | None) -> str:
-    """Why a submission has to be graded; empty if its records hold."""
-    content = digest(submission.path.read_bytes())
-    for record in mine:
-        if record is None:
-            return "new"
-        if record.failed:
-            return "failed before"
-        if record.submission != content or record.by != submission.by:
-            return "another submission"
-        if record.pack != sheet.pack:
-            return "another pack"
-        if part is None and any(record.checks.get(name) != sheet.checks[name] for name in sheet.checks):
-            return "another check"
-    return ""
+    # What isn't graded yet is left to `grade`.
+    return [one for one in submissions if again or holds(one) == (part is not None)]
 
 
 def _records(
@@ -159,22 +124,13 @@ def _records(
     old = read_records(folder, sheet.assignment, submission.students)
     for student in submission.students:
         before = old.get(student)
-        holds = before is not None and not before.failed and before.submission == content
-        if error and holds:  # what was found earlier is better than nothing
-            continue
+        if error and before is not None and not before.failed and before.submission == content:
+            continue  # what was found earlier is better than nothing
         if part is not None and before is not None:
-            fresh = {name: one for name, one in result.get("parts", {}).items() if name == part}
-            results = {**before.result, "parts": {**before.parts, **fresh}}
+            parts = {**before.parts, part: result["parts"][part]}
             checks = {**before.checks, part: sheet.checks[part]}
-            yield replace(before, result=results, checks=checks)
+            yield replace(before, result={**before.result, "parts": parts}, checks=checks)
             continue
-        yield Record(
-            assignment=sheet.assignment,
-            student=student,
-            by=submission.by,
-            submission=content,
-            pack=sheet.pack,
-            checks=dict(sheet.checks),
-            failed="" if result else error,
-            result=result,
-        )
+        failed = "" if result else error
+        facts = (submission.by, content, sheet.pack, dict(sheet.checks), failed, result)
+        yield Record(sheet.assignment, student, *facts)

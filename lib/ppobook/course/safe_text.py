@@ -62,14 +62,14 @@ def statement(text: str) -> str:
 def _clean(text: str, limit: int) -> str:
     text = _TURNING.sub("", text)
     text = _CONTROLS.sub("\N{REPLACEMENT CHARACTER}", text.replace("\r\n", "\n"))
-    return text if len(text) <= limit else f"{text[:limit]} […]"
+    return text if len(text) <= limit else f"{text[:limit]} [… only the first {limit:,} characters are shown]"
 
 
 class _Markdown(MarkdownIt):
     """A parser for which no address is valid but that of a picture's place."""
 
     def validateLink(self, url: str) -> bool:  # noqa: N802
-        return pictures.is_place(url)
+        return pictures.PLACE.fullmatch(url) is not None
 
 
 @functools.cache

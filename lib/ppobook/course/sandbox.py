@@ -21,11 +21,13 @@ import subprocess
 import sys
 import threading
 import time
+from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from . import syscalls
-from .limits import Ended, Limits
+from .limits import Limits
 
 __all__ = ["Limits", "NoSandbox", "Sandbox", "available", "readable"]
 
@@ -44,14 +46,13 @@ class NoSandbox(RuntimeError):  # noqa: N818
 
 def available() -> str | None:
     """Return why there can be no sandbox here; None where there can."""
-    if not sys.platform.startswith("linux") or os.uname().machine not in syscalls.MACHINES:
-        return f"bubblewrap must have Linux on {' or '.join(syscalls.MACHINES)}, got {sys.platform}."
-    if shutil.which("bwrap") is None:
-        return "bubblewrap is missing: install it (Debian, Ubuntu: sudo apt install bubblewrap)."
-    said = _tried(_grouped(Limits()))
+    try:
+        said = _tried(_grouped(Limits()))
+    except (OSError, KeyError, AttributeError) as error:  # no bubblewrap, another machine, another system
+        said = f"{type(error).__name__}: {error}"
     return said and (
-        f"bubblewrap doesn't start a sandbox here ({said}); the guide says at “Where bubblewrap is refused” "
-        "what this system has to allow."
+        f"bubblewrap doesn't start a sandbox here ({said}); the guide says at “Where there is no bubblewrap” "
+        "and “Where bubblewrap is refused” what this system needs"
     )
 
 
@@ -70,35 +71,17 @@ def readable(folder: Path) -> str | None:
 class Sandbox:
     """The process of one submission. It reads from `writes`, and what it says can be read from `reads`.
 
-    Parameters
-    ----------
-    limits : Limits, optional
-
-    Attributes
-    ----------
-    deadline : float
-        The time at which it is ended, whatever it does.
-    cpu : float
-        The CPU seconds that it has used.
-
-    Raises
-    ------
-    NoSandbox
-        The process doesn't start.
+    At the time `deadline` it is ended, whatever it does; `cpu` are the CPU seconds that it has used. Where it
+    doesn't start, it raises NoSandbox.
     """
 
     def __init__(self, limits: Limits | None = None) -> None:
         self.limits = limits or Limits()
         self.deadline = time.monotonic() + _START
-        self._reason = ""
+        self.reason = ""  # why it was ended, as far as is known
         self._cpu: dict[int, float] = {}
-        worker = [sys.executable, "-m", "ppobook.course.worker"]
-        pipes: Any = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE)
-        with _filter() as number:
-            line = [*_grouped(self.limits), *command(self.limits, number), *worker]
-            self._process = subprocess.Popen(
-                line, env=_session(), pass_fds=[number], start_new_session=True, **pipes
-            )
+        worker = ["-m", "ppobook.course.worker"]
+        self._process = _started(_grouped(self.limits), self.limits, worker, start_new_session=True)
         assert self._process.stdout is not None
         assert self._process.stdin is not None
         self.reads, self.writes = self._process.stdout, self._process.stdin
@@ -109,25 +92,27 @@ class Sandbox:
             self.kill()
             said = self._process.stderr.read(2000).decode(errors="replace").strip()  # type: ignore[union-attr]
             self.close()
-            raise NoSandbox(
-                f"a sandbox can't be made: {said.splitlines()[-1] if said else 'it says nothing'}"
-            )
+            raise NoSandbox(f"a sandbox can't be made: {said[-200:]}")
 
     def _watch(self) -> None:
         """Look at the process tree until it ends: its memory, its time, and what it used."""
         while not self._ended.wait(_WATCH):
             used = self._look()
             if used > self.limits.memory_mb * 2**20:
-                self._reason = "memory"
+                self.reason = "memory"
             elif time.monotonic() > self.deadline:
-                self._reason = "time"
-            if self._reason:
+                self.reason = "time"
+            if self.reason:
                 return self.kill()
 
     def _look(self) -> int:
-        """Note the CPU time that was used, and return the bytes of memory in use."""
-        memory = 0
-        for pid in _tree(self._process.pid):
+        """Note the CPU time that was used, and return the bytes of memory in use that are no file's."""
+        memory, tree = 0, [self._process.pid]
+        for pid in tree:
+            with contextlib.suppress(OSError, ValueError):
+                for task in os.listdir(f"/proc/{pid}/task"):
+                    with contextlib.suppress(OSError, ValueError):  # it has just ended
+                        tree += map(int, Path(f"/proc/{pid}/task/{task}/children").read_text().split())
             with contextlib.suppress(OSError, ValueError, IndexError):
                 stat = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
                 self._cpu[pid] = (int(stat[11]) + int(stat[12])) / os.sysconf("SC_CLK_TCK")
@@ -142,16 +127,11 @@ class Sandbox:
                 self._look()
                 os.killpg(self._process.pid, signal.SIGKILL)
 
-    def explain(self, ended: Ended) -> Ended:
-        """Say why the process doesn't answer, as far as is known."""
-        return Ended(self._reason) if self._reason else ended
-
     @property
     def cpu(self) -> float:
         return sum(self._cpu.values())
 
     def close(self) -> None:
-        """End it."""
         self.kill()
         if self._process.returncode is None:
             if self._watcher is not threading.current_thread():
@@ -175,15 +155,9 @@ def command(limits: Limits, filter_number: int) -> list[str]:
     """The command line of a sandbox, less what is to be run: what can be seen inside, and that is all."""
     # By its path, for it is started without an environment: its own can be read inside, in /proc/1.
     line = [*_as_another_user(), _program("env"), "-i", *_bound(limits)]
-    line += [
-        _program("bwrap"),
-        "--seccomp",
-        str(filter_number),
-        "--unshare-user",
-        "--unshare-all",
-        "--disable-userns",
-    ]
-    line += ["--die-with-parent", "--new-session", "--uid", "65534", "--gid", "65534"]
+    line += [_program("bwrap"), "--seccomp", str(filter_number)]
+    line += ["--unshare-user", "--unshare-all", "--disable-userns", "--die-with-parent", "--new-session"]
+    line += ["--uid", "65534", "--gid", "65534"]
     line += ["--hostname", "sandbox", "--clearenv", "--ro-bind", "/usr", "/usr"]
     for name in ("/bin", "/sbin", "/lib", "/lib32", "/lib64"):
         path = Path(name)
@@ -204,20 +178,15 @@ def command(limits: Limits, filter_number: int) -> list[str]:
         line += ["--ro-bind", str(checks / name), str(checks / name)]
     line += ["--remount-ro", str(checks), "--size", str(2**20), "--tmpfs", "/dev/shm", "--remount-ro", "/dev"]
     line += ["--remount-ro", "/", "--chdir", "/tmp"]
-    for key, value in environment().items():
-        line += ["--setenv", key, value]
-    return [*line, "--"]
-
-
-def environment() -> dict[str, str]:
-    """Return the environment of a submission's process."""
-    return {
+    environment = {
         **{"PATH": "/usr/bin:/bin", "USER": "student", "LANG": "C.UTF-8", "TZ": "UTC"},
         **dict.fromkeys(("HOME", "MPLCONFIGDIR", "IPYTHONDIR"), "/tmp"),
-        **{"MPLBACKEND": "agg", "PYTHONDONTWRITEBYTECODE": "1"},
+        **{"MPLBACKEND": "agg", "PYTHONDONTWRITEBYTECODE": "1", "PYTHONPATH": str(_package().parent)},
         **dict.fromkeys(("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"), "1"),
-        "PYTHONPATH": str(_package().parent),
     }
+    for key, value in environment.items():
+        line += ["--setenv", key, value]
+    return [*line, "--"]
 
 
 @functools.cache
@@ -260,17 +229,18 @@ def _bound(limits: Limits) -> list[str]:
     """Limits that hold for what is started by the rest of the line, and for all that this starts."""
     line = [_program("prlimit"), f"--data={limits.memory_mb * 2**20}", f"--fsize={limits.disk_mb * 2**20}"]
     line += [f"--nofile={_OPEN_FILES}", "--core=0", "--msgqueue=0", "--memlock=0", "--cpu=3600"]
-    return [*line, f"--nproc={_processes() + limits.processes}"]
+    # The system adds up all that are of one user; root's are not counted.
+    others = _threads()[os.getuid()] if os.getuid() else 0
+    return [*line, f"--nproc={others + limits.processes}"]
 
 
-def _processes() -> int:
-    """Count the processes and threads of this user, which the system adds to a submission's."""
-    count = 0
-    for process in Path("/proc").glob("[0-9]*") if os.getuid() else ():
-        with contextlib.suppress(OSError):
-            if process.stat().st_uid == os.getuid():
-                count += len(os.listdir(process / "task"))
-    return count
+def _threads() -> Counter[int]:
+    """Count processes and threads by user."""
+    found: Counter[int] = Counter()
+    for process in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):  # it has just ended
+            found[process.stat().st_uid] += len(os.listdir(process / "task"))
+    return found
 
 
 def _as_another_user() -> list[str]:
@@ -280,8 +250,7 @@ def _as_another_user() -> list[str]:
     """
     if os.getuid() != 0:
         return []
-    taken = {process.stat().st_uid for process in Path("/proc").glob("[0-9]*") if process.exists()}
-    uid = str(secrets.choice([uid for uid in range(64_200, 65_500) if uid not in taken]))
+    uid = str(secrets.choice([*set(range(64_200, 65_500)) - _threads().keys()]))
     line = [_program("bwrap"), "--die-with-parent", "--dev-bind", "/", "/"]
     line += ["--cap-add", "CAP_SETUID", "--cap-add", "CAP_SETGID"]
     for place in libraries():
@@ -294,13 +263,6 @@ def _as_another_user() -> list[str]:
     return [*line, "--", _program("setpriv"), f"--reuid={uid}", f"--regid={uid}", "--clear-groups", "--"]
 
 
-def _session() -> dict[str, str]:
-    """The environment by which systemd is reached; `env -i` takes it away again."""
-    return {
-        key: os.environ[key] for key in ("XDG_RUNTIME_DIR", "DBUS_SESSION_BUS_ADDRESS") if key in os.environ
-    }
-
-
 @functools.cache
 def _grouped(limits: Limits) -> tuple[str, ...]:
     """The beginning of a line that starts the rest in a control group with limits, where there can be one."""
@@ -310,43 +272,34 @@ def _grouped(limits: Limits) -> tuple[str, ...]:
     return tuple(line) if shutil.which("systemd-run") and _tried(line) is None else ()
 
 
-def _tried(line: list[str] | tuple[str, ...]) -> str | None:
+def _tried(line: Sequence[str]) -> str | None:
     """Return the error of a line that can't start Python in a sandbox; None where it can."""
+    process = _started(line, Limits(), ["-c", "import json"])
+    said = process.communicate()[1].decode(errors="replace").strip()
+    return (said.splitlines() or ["it says nothing"])[-1] if process.returncode else None
+
+
+def _started(
+    line: Sequence[str], limits: Limits, words: list[str], **options: Any
+) -> subprocess.Popen[bytes]:
+    """Python with these words, in a sandbox that `line` starts."""
     with _filter() as number:
-        whole = [*line, *command(Limits(), number), sys.executable, "-c", "import json"]
-        done = subprocess.run(
-            whole,
-            capture_output=True,
-            text=True,
-            check=False,
-            env=_session(),
-            pass_fds=[number],
-            stdin=subprocess.DEVNULL,
-        )
-    said = done.stderr.strip().splitlines() or ["it says nothing"]
-    return said[-1] if done.returncode else None
+        whole = [*line, *command(limits, number), sys.executable, *words]
+        pipes: Any = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE)
+        # The environment by which systemd is reached; `env -i` takes it away again.
+        session = ("XDG_RUNTIME_DIR", "DBUS_SESSION_BUS_ADDRESS")
+        environ = {key: os.environ[key] for key in session if key in os.environ}
+        return subprocess.Popen(whole, env=environ, pass_fds=[number], **pipes, **options)
 
 
 # --- what it uses -------------------------------------------------------------------------------------------
-
-
-def _tree(pid: int) -> list[int]:
-    """A process and all below it, where the system tells."""
-    found = [pid]
-    for one in found:
-        with contextlib.suppress(OSError, ValueError):
-            for task in os.listdir(f"/proc/{one}/task"):
-                found += map(int, Path(f"/proc/{one}/task/{task}/children").read_text().split())
-    return found
 
 
 def _memory(pid: int) -> int:
     """A process's share of the memory that is no file's."""
     try:
         lines = Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()
-        return (
-            sum(int(line.split()[1]) for line in lines if line.startswith(("Pss_Anon:", "Pss_Shmem:"))) * 1024
-        )
     except PermissionError:
         _, resident, shared, *_ = Path(f"/proc/{pid}/statm").read_text().split()
         return (int(resident) - int(shared)) * os.sysconf("SC_PAGE_SIZE")
+    return 1024 * sum(int(line.split()[1]) for line in lines if line.startswith(("Pss_Anon:", "Pss_Shmem:")))

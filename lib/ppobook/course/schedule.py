@@ -39,7 +39,6 @@ def of_course(plan: Plan, book: Book, course: Course) -> Plan:
 
 
 def _tasks(course: Course, assignment: Assignment) -> list[Task]:
-    """The exercises of an assignment."""
     found = sets.open_all(assignment.set, course.folder)
     chosen = assignment.exercises
     return [Task(s.name, one) for s in found for one in s.exercises if not chosen or one.label in chosen]

@@ -35,13 +35,6 @@ LARGEST = 32 * 2**20  # bytes of a message
 _ENTRIES, _DEPTH = 500_000, 60
 _KEYS = 10_000  # keys of dicts in a message, because keys with equal hashes are compared pairwise
 _KINDS = "biufc"  # the kinds of NumPy arrays that are sent as bytes
-_TENSORS = {
-    str(dtype).removeprefix("torch."): dtype
-    for dtype in (
-        *(torch.float64, torch.float32, torch.float16, torch.bfloat16, torch.complex64, torch.complex128),
-        *(torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8, torch.bool),
-    )
-}
 
 
 class Malformed(ValueError):  # noqa: N818
@@ -76,13 +69,7 @@ class Writer:
         self._entries = self._size = self._depth = 0
 
     def node(self, value: Any) -> Any:
-        """A value as JSON.
-
-        Raises
-        ------
-        TooLarge
-            The message would have too many bytes, entries or levels.
-        """
+        """A value as JSON; it raises TooLarge where the message would be."""
         if (number := self._numbers.get(id(value))) is not None:
             return ["ref", number]
         self._entries += 1
@@ -96,14 +83,13 @@ class Writer:
 
     def _node(self, value: Any) -> Any:
         if isinstance(value, np.generic):
-            plain = value.dtype.kind not in _KINDS
-            return self.node(value.item()) if plain else ["scalar", *self.packed(np.asarray(value))]
+            return self.node(value.item())
         if value is None or isinstance(value, bool | int | float):
             return value
         if isinstance(value, str):
             self._grow(len(value))
             return value
-        if isinstance(value, bytes | bytearray):
+        if isinstance(value, bytes):
             return ["bytes", self.base64(value)]
         if isinstance(value, tuple):
             return ["tuple", *self.content([*value])]
@@ -123,7 +109,6 @@ class Writer:
         return [kind, number, *self.content(value)]
 
     def number(self, value: Any) -> int:
-        """A number for an object that has none yet."""
         return -1 - len(self.sent)
 
     def content(self, value: Any) -> list[Any]:
@@ -147,14 +132,14 @@ class Writer:
 
     def packed(self, value: Any) -> list[Any]:
         """The dtype, the shape and the bytes of a tensor or an array."""
-        shape = list(value.shape)
+        shape, name = list(value.shape), ""
         if math.prod(shape) * value.itemsize > LARGEST / 2:
             raise TooLarge(f"a value of shape {shape} is too large to be sent")
-        if isinstance(value, np.ndarray):
-            return [value.dtype.str, shape, self.base64(np.ndarray.tobytes(value))]
-        plain = value.detach().resolve_conj().resolve_neg().contiguous()
-        raw = plain.view(torch.int16) if plain.dtype == torch.bfloat16 else plain
-        return [_name(value), shape, self.base64(raw.numpy().tobytes())]
+        if isinstance(value, torch.Tensor):
+            if value.dtype == torch.bfloat16:  # which NumPy does not have
+                name, value = "bfloat16", value.view(torch.int16)
+            value = value.numpy(force=True)
+        return [name or value.dtype.str, shape, self.base64(np.ndarray.tobytes(value))]
 
     def base64(self, data: bytes | bytearray) -> str:
         self._grow(4 * len(data) // 3)
@@ -167,29 +152,19 @@ class Writer:
 
     def other(self, value: Any) -> Any:
         """A node for what is neither a number nor text, a container, an array, a tensor or a generator."""
-        if isinstance(value, Iterator):
-            return ["iterator", [self.node(entry) for entry in itertools.islice(value, 10_000)]]
         if isinstance(value, Mapping):
             return self.node(dict(value))
-        if isinstance(value, Sequence):
+        if isinstance(value, Iterator | Sequence):
             return self.node(list(itertools.islice(value, _ENTRIES)))
         if hasattr(value, "__array__"):
-            found = np.asarray(value)
-            if type(found) is np.ndarray:
-                return self.node(found)
-        elif hasattr(value, "__float__"):
-            return float(value)
-        return ["opaque", type(value).__name__]
-
-
-def _name(value: torch.Tensor) -> str:
-    return str(value.dtype).removeprefix("torch.")
+            return self.node(np.asarray(value))
+        return float(value) if hasattr(value, "__float__") else ["opaque", type(value).__name__]
 
 
 def _kind(value: Any) -> str:
     """The kind of node of an array, a tensor or a generator; empty for other values."""
     if isinstance(value, torch.Tensor):
-        if value.layout != torch.strided or value.device.type != "cpu" or _name(value) not in _TENSORS:
+        if value.layout != torch.strided or value.device.type != "cpu":
             return ""
         graph = value.requires_grad and not value.is_leaf
         return "graph" if graph else "parameter" if isinstance(value, nn.Parameter) else "tensor"
@@ -211,11 +186,7 @@ class Reader:
     autograd graph that it has on the sender's side.
     """
 
-    def __init__(
-        self,
-        known: MutableMapping[int, Any] | None = None,
-        attach: Attach | None = None,
-    ) -> None:
+    def __init__(self, known: MutableMapping[int, Any] | None = None, attach: Attach | None = None) -> None:
         self.known = {} if known is None else known
         self.objects: dict[int, Any] = {}  # what has a number in this message
         self._attach = attach
@@ -223,13 +194,7 @@ class Reader:
         self._keys = 0
 
     def value(self, node: Any) -> Any:
-        """The value of a node.
-
-        Raises
-        ------
-        Malformed
-            The node is not one that `Writer` writes.
-        """
+        """The value of a node; it raises Malformed for one that `Writer` does not write."""
         if node is None or isinstance(node, bool | int | float | str):
             return node
         try:
@@ -251,9 +216,9 @@ class Reader:
         elif isinstance(value, np.random.Generator):
             value.bit_generator.state = self.value(*content)
         elif isinstance(value, torch.Generator):
-            value.set_state(torch.frombuffer(bytearray(_decoded(*content)), dtype=torch.uint8))
+            value.set_state(torch.frombuffer(bytearray(base64.b64decode(*content)), dtype=torch.uint8))
         elif isinstance(value, np.ndarray):
-            value[...] = _unpack(*content)
+            value[...] = _array(*content)
         elif isinstance(value, torch.Tensor):
             _put_tensor(value, *content)
         else:
@@ -270,26 +235,19 @@ class Reader:
                 return self.referred(number)
             case "tuple", (entries,):
                 return tuple([self.value(entry) for entry in entries])
-            case "scalar", packed:
-                return _unpack(*packed)[()]
             case "bytes", (data,):
-                return _decoded(data)
-            case "iterator", (entries,):
-                return iter([self.value(entry) for entry in entries])
+                return base64.b64decode(data)
             case "opaque", (str() as name,):
                 return opaque(name)
             case "array", (number, *content):
-                return self.keep(number, _unpack(*content))
+                return self.keep(number, _array(*content))
             case "graph", (number, name, shape, data, *_):
-                made = _unpack(name, shape, data)
+                made = _tensor(name, shape, data)
                 made = differentiable(made) if self._attach is None else self._attach(number, made)
                 return self.keep(number, made)
-            case (
-                ("list" | "dict" | "tensor" | "parameter" | "numpy generator" | "torch generator"),
-                (
-                    number,
-                    *content,
-                ),
+            case "list" | "dict" | "tensor" | "parameter" | "numpy generator" | "torch generator", (
+                number,
+                *content,
             ):
                 made = self.keep(number, self._made(kind, content))
                 self.put(made, content)
@@ -299,14 +257,13 @@ class Reader:
     def _made(self, kind: str, content: list[Any]) -> Any:
         """A new object of a kind, whose content comes next."""
         if kind in ("tensor", "parameter"):
-            made = _unpack(*content[:3])
+            made = _tensor(*content[:3])
             return made if kind == "tensor" else nn.Parameter(made, requires_grad=bool(content[3]))
         if kind == "numpy generator":
             return np.random.Generator(np.random.PCG64(0))
         return {"list": list, "dict": dict, "torch generator": torch.Generator}[kind]()
 
     def referred(self, number: Any) -> Any:
-        """What the sender refers to by a number."""
         found = self.known[number]
         if isinstance(found, list | dict):  # named twice, a few of them could unfold to millions
             if number in self._containers:
@@ -346,7 +303,7 @@ def _put_tensor(
     value: torch.Tensor, name: Any, shape: Any, data: Any, requires_grad: Any, packed: Any
 ) -> None:
     """Change a tensor in place. Where nothing changed it is not touched, because graphs may need it."""
-    new, slope = _unpack(name, shape, data), None if packed is None else _unpack(*packed)
+    new, slope = _tensor(name, shape, data), None if packed is None else _tensor(*packed)
     with torch.no_grad():
         if new.shape != value.shape or new.dtype != value.dtype:
             value.data = new
@@ -357,29 +314,22 @@ def _put_tensor(
     elif requires_grad and not value.requires_grad:
         value.requires_grad_()
     if value.is_leaf:
-        fits = isinstance(slope, torch.Tensor) and (slope.shape, slope.dtype) == (value.shape, value.dtype)
+        fits = slope is not None and (slope.shape, slope.dtype) == (value.shape, value.dtype)
         value.grad = slope if fits else None
 
 
-def _decoded(data: Any) -> bytes:
-    return base64.b64decode(data, validate=True)
+def _array(name: Any, shape: Any, data: Any) -> np.ndarray:
+    """The array of which `Writer.packed` gave the dtype, the shape and the bytes."""
+    dtype = np.dtype(name)
+    if len(name) > 4 or dtype.kind not in _KINDS:
+        raise Malformed("an array must hold numbers")
+    made: np.ndarray = np.ndarray(
+        shape, np.uint8 if dtype.kind == "b" else dtype, bytearray(base64.b64decode(data))
+    )
+    return made != 0 if dtype.kind == "b" else made
 
 
-def _unpack(name: Any, shape: Any, data: Any) -> Any:
-    """The tensor or the array of which `Writer.packed` gave the dtype, the shape and the bytes."""
-    if type(name) is not str or any(type(size) is not int or not 0 <= size < 2**40 for size in shape):
-        raise Malformed("a dtype must be a name, and a size an integer of at least 0")
-    raw = bytearray(_decoded(data))
-    if name not in _TENSORS:
-        dtype = np.dtype(name)
-        if len(name) > 4 or dtype.kind not in _KINDS:
-            raise Malformed("an array must hold numbers")
-        if not raw and 0 in shape:
-            return np.zeros(shape, dtype)
-        found = np.frombuffer(raw, np.uint8 if dtype.kind == "b" else dtype).reshape(shape)
-        return found != 0 if dtype.kind == "b" else found.copy()
-    tensor = _TENSORS[name]
-    if not raw and 0 in shape:
-        return torch.zeros(shape, dtype=tensor)
-    made = torch.frombuffer(raw, dtype=torch.uint8 if tensor == torch.bool else tensor)
-    return (made != 0 if tensor == torch.bool else made).reshape(shape).clone()
+def _tensor(name: Any, shape: Any, data: Any) -> torch.Tensor:
+    if name == "bfloat16":
+        return torch.from_numpy(_array("<i2", shape, data)).view(torch.bfloat16)
+    return torch.from_numpy(_array(name, shape, data))

@@ -17,7 +17,6 @@ import yaml
 
 from ppobook import validation
 from ppobook.course import masters
-from ppobook.run.spellings import did_you_mean
 from ppobook.teaching.tags import EXERCISE, Cell, Exercise, Notebook
 from ppobook.teaching.workspace import find_source
 
@@ -35,7 +34,6 @@ class ExerciseSet:
 
     @functools.cached_property
     def exercises(self) -> tuple[Exercise, ...]:
-        """Its exercises, in order."""
         return tuple(masters.exercises(self.notebook))
 
 
@@ -43,17 +41,8 @@ def chosen(sets: Sequence[ExerciseSet], labels: Sequence[str]) -> list[tuple[Exe
     """The exercises with these labels, set by set; all of them where there are no labels."""
     known = [one.label for found in sets for one in found.exercises]
     for label in labels:
-        if label not in known:
-            named = " and ".join(one.name for one in sets)
-            raise ValueError(
-                f"exercises must be of {named}, which has {', '.join(known)}, "
-                f"got {label!r}{did_you_mean(label, known)}"
-            )
-    made = [tuple(one for one in found.exercises if not labels or one.label in labels) for found in sets]
-    for found, exercises in zip(sets, made, strict=True):
-        if not exercises:
-            raise ValueError(f"exercises must hold one of {found.name}, or `set` must not name it")
-    return made
+        validation.choice("exercises", label, known)
+    return [tuple(one for one in found.exercises if not labels or one.label in labels) for found in sets]
 
 
 def names(course: Path | None = None) -> dict[str, Path]:
@@ -61,10 +50,6 @@ def names(course: Path | None = None) -> dict[str, Path]:
     texts = {path.stem: path for path in sorted((find_source() / "exercises" / "masters").glob("*.md"))}
     found = {name: texts[name] for name in in_order() if name in texts} | texts
     for path in sorted((course / "exercises").glob("*.md")) if course else ():
-        if path.stem in texts:
-            raise ValueError(
-                f"exercises/{path.name} must have a name of its own, got that of a set of the book"
-            )
         found[path.stem] = path
     return found
 
@@ -83,7 +68,6 @@ def in_order() -> list[str]:
 
 
 def open_set(name: str, course: Path | None = None) -> ExerciseSet:
-    """The set of this name."""
     found = names(course)
     path = found[validation.choice("set", name, found)]
     own = path.parent != find_source() / "exercises" / "masters"

@@ -37,7 +37,7 @@ def find_deck(book: Path, name: str) -> Path:
         if stem == path.stem or (stem.isdecimal() and int(stem) == number_of(path.name)):
             return path
     numbers = ", ".join(str(number_of(path.name)) for path in decks)
-    raise ValueError(f"CHAPTER must be one of {numbers}, or a chapter's name, got {name!r}")
+    raise ValueError(f"CHAPTER must be one of {numbers}, or a name, got {name!r}")
 
 
 def build(deck: Path) -> str:
@@ -63,7 +63,6 @@ def build(deck: Path) -> str:
 
 
 def split(source: str) -> list[str]:
-    """Return the slides of a deck's source, each with its notes."""
     return re.split(r"^---\n\n", source, flags=re.M)
 
 

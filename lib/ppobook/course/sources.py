@@ -61,9 +61,8 @@ def _written_out(line: str) -> bool:
         (node,) = ast.parse(line).body
     except (SyntaxError, ValueError):  # the head of a function, or none
         return False
-    if not isinstance(node, ast.Assign | ast.Return) or node.value is None:
-        return False
-    return not any(isinstance(one, ast.Name) for one in ast.walk(node.value))
+    value = node.value if isinstance(node, ast.Assign | ast.Return) else None
+    return value is not None and not any(isinstance(one, ast.Name) for one in ast.walk(value))
 
 
 class Names(NamedTuple):

@@ -23,7 +23,7 @@ def note(folder: Path, what: str, *, file: str = FILE, **facts: Any) -> None:
     `what` is "extension", "regrade", …, the facts are what JSON can hold: student, part, points, reason, ….
     """
     time = datetime.now(UTC).isoformat(timespec="seconds")
-    entry = {"time": time, "who": _who(), "what": what, **facts}
+    entry = {"time": time, "who": getpass.getuser(), "what": what, **facts}
     path = folder / file
     with locked(folder / f".{FILE}.lock"):
         # A line that was interrupted has no end; the next one must not continue it.
@@ -32,13 +32,6 @@ def note(folder: Path, what: str, *, file: str = FILE, **facts: Any) -> None:
             log.write(f"{chr(10) if torn else ''}{json.dumps(entry, ensure_ascii=False)}\n")
             log.flush()
             os.fsync(log.fileno())
-
-
-def reason(text: str) -> str:
-    """Why somebody decided something, as it is noted, which must not be empty."""
-    if not text.strip():
-        raise ValueError("reason must be a sentence, got nothing")
-    return text.strip()
 
 
 def read(folder: Path, file: str = FILE) -> list[dict[str, Any]]:
@@ -72,10 +65,3 @@ def locked(path: Path, busy: str | None = None) -> Iterator[None]:
         yield
     finally:
         os.close(handle)
-
-
-def _who() -> str:
-    try:
-        return getpass.getuser()
-    except (KeyError, OSError):  # a container's user without a name
-        return "unknown"

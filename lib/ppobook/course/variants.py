@@ -77,7 +77,6 @@ class Variant:
         return changed
 
     def solution(self, source: str) -> str:
-        """Return the master's solution with this variant's numbers."""
         return _replaced(source, self.changes)
 
     def message(self, text: str) -> str:
@@ -134,14 +133,14 @@ def in_book_numbers(
     k : how many times as large the course's numbers are
     rows : places in each row of the table that comes back, counted from the row's end; of a key (r, A), A is
         divided as well
-    entries : places in the tuple that comes back; without rows and entries all of it is divided
+    entries : places in the tuple that comes back
     """
 
     @functools.wraps(function)
     def answer(*args: Any, **kwargs: Any) -> Any:
         found = function(*args, **kwargs)
-        if not rows:
-            return _at(found, k, entries) if entries else _divided(found, k)
+        if entries:
+            return _at(found, k, entries)
         if isinstance(found, dict):
             return {_key(key, k): _at(row, k, rows) for key, row in found.items()}
         return [_at(row, k, rows) for row in found]
@@ -150,7 +149,7 @@ def in_book_numbers(
 
 
 def _key(key: Any, k: float) -> Any:
-    return (*key[:-1], _divided(key[-1], k)) if isinstance(key, tuple) else key
+    return (*key[:-1], key[-1] / k) if isinstance(key, tuple) else key
 
 
 def _at(row: Any, k: float, places: Collection[int]) -> Any:
@@ -164,7 +163,4 @@ def _at(row: Any, k: float, places: Collection[int]) -> Any:
 def _divided(value: Any, k: float) -> Any:
     if isinstance(value, list | tuple):
         return [_divided(one, k) for one in value]
-    try:
-        return value / k
-    except TypeError:  # a blank that was not filled in
-        return value
+    return value / k if hasattr(value, "__truediv__") else value  # a blank that was not filled in

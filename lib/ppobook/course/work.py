@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from ppobook.course import collecting, gradebook, own_checks, packs, roster, trail
+from ppobook.course import collecting, gradebook, own_checks, packs, roster
 from ppobook.course.feedback import Setting, words
 from ppobook.course.gradebook import Decisions, Score, decide, scores
 from ppobook.course.pack import named
@@ -36,7 +36,6 @@ class State:
 
 
 def sheet(course: Course, name: str) -> Sheet:
-    """Return the sheet of an assignment as it was handed out."""
     assignment, pack = course.assignment(name), packs.handed_out(course, name)
     partial = assignment.partial
     parts = tuple(replace(one, partial={**one.partial, **partial.get(one.name, {})}) for one in pack.parts)
@@ -50,16 +49,15 @@ def sheet(course: Course, name: str) -> Sheet:
 
 def check_digest(name: str, own: Sequence[Path]) -> str:
     """Return an identifier of a check: the digest of its files, the book's or the course's own."""
-    module, files = checks.names().get(name), own
-    folder = Path(checks.__file__).parent
+    module, folder = checks.names().get(name), Path(checks.__file__).parent
+    # Not by importing its package, and with it torch: most commands need no more of a check than this.
+    mine = [*own, *(one.with_suffix(".toml") for one in own)]
     if module is not None:
-        # Not by importing its package, and with it torch: most commands need no more of a check than this.
-        file = folder.joinpath(*module.removeprefix(f"{checks.__name__}.").split("."))
-        files = [file / "__init__.py" if file.is_dir() else file.with_suffix(".py")]
-    shared = [folder / "__init__.py", folder / "findings.py", folder / "probes.py", folder / "common.toml"]
-    shared += sorted((folder / "beside").glob("*.py"))
-    mine = [one for file in files for one in (file, file.with_suffix(".toml"), file.with_name("__init__.py"))]
-    return digest(b"\0".join(path.read_bytes() for path in (*shared, *mine) if path.exists()))[:16]
+        chapter = folder / module.removeprefix(f"{checks.__name__}.").split(".")[0]
+        mine = [*chapter.rglob("*.py"), *chapter.rglob("*.toml")]
+    shared = [folder / "common.toml", *folder.glob("*.py"), *folder.glob("beside/*.py")]
+    files = [*sorted(shared), *sorted(mine)]
+    return digest(b"\0".join(path.read_bytes() for path in files if path.exists()))[:16]
 
 
 def changed(course: Course, name: str) -> bool:
@@ -70,14 +68,7 @@ def changed(course: Course, name: str) -> bool:
         return True
 
 
-def varied(course: Course, name: str) -> frozenset[str]:
-    """The parts of an assignment that were handed out with other numbers than the book's."""
-    drawn = packs.drawn(course, packs.handed_out(course, name))
-    return frozenset(part for part, one in drawn.items() if one.note)
-
-
 def state(course: Course, name: str) -> State:
-    """Return an assignment as it stands."""
     work, counting = sheet(course, name), collecting.counting(course, name)
     everyone = [one.student_id for one in roster.load(course.folder)]
     records = read_records(course.folder, name, everyone)
@@ -96,7 +87,6 @@ def released(course: Course, names: tuple[str, ...] = ()) -> list[str]:
 
 
 def setting(course: Course) -> Setting:
-    """Return the data that all feedback pages of a course share."""
     return Setting(course.title, words(course.folder), course.timezone)
 
 
@@ -118,17 +108,16 @@ def correct(
     `what` is points, full, excused or undo. An empty `part` is the whole assignment, from which a student can
     be excused; an empty `student` is everyone. What comes back are those for whom it counts.
     """
-    reason = trail.reason(reason)
     if not part and (what not in ("excused", "undo") or not student):
         raise ValueError(f"a part of {name} must be given; only --student STUDENT --excused does without")
     most = sheet(course, name).part(part).points if part else 0.0
     if points is not None and not 0 <= points <= most:
         raise ValueError(f"points must be from 0 to {most:g}, got {points:g}")
-    who: tuple[str, ...] = (gradebook.EVERYONE,)
+    who: tuple[str, ...] = (student or gradebook.EVERYONE,)
     if student:
         roster.find(roster.load(course.folder), student)
-        together = [s.students for s in collecting.counting(course, name) if student in s.students]
-        who = together[0] if together and part else (student,)
+    for one in collecting.counting(course, name) if part else ():
+        who = one.students if student in one.students else who
     for member in who:
         decide(course.folder, name, what, member, part, points=points, max=most, comment=reason)
     return list(who)

@@ -16,6 +16,7 @@ import signal
 import traceback
 from collections import ChainMap
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -71,7 +72,6 @@ class Notebook:
         checks.check = lambda name, answer: None
 
     def run(self, source: str, seconds: float) -> BaseException | None:
-        """Run one cell; what it raised comes back."""
         with _clock(seconds):
             try:
                 found = self.shell.run_cell(source, store_history=False)
@@ -131,6 +131,7 @@ class Worker(Side):
 
     def __init__(self, reads: Any, writes: Any, notebook: Notebook) -> None:
         super().__init__(reads, writes)
+        self.writer, self.reader = partial(_Writer, self), partial(_Reader, self)
         self.notebook, self._process = notebook, os.getpid()
         self.proxies: dict[int, _Lent] = {}
 
@@ -146,13 +147,14 @@ class Worker(Side):
                 return None if error is None else self.described(error)
             case ("name", expression):
                 self.objects.clear()
+                self._graphs.clear()
                 return self.notebook.value(expression)
             case ("beside", number, name):
                 companion, *args = args
                 return companion(checks.Answer(name, self.lent[number]), *args, **kwargs)
             case ("call", number):
                 try:
-                    return self.lent[number](*args[1:], **kwargs)
+                    return self.lent[number](*args, **kwargs)
                 except BaseException as error:
                     with contextlib.suppress(Exception):
                         error.in_cell = checks.line_of(error, self.lent[number])  # type: ignore[attr-defined]
@@ -163,12 +165,6 @@ class Worker(Side):
         random.seed(seed)
         np.random.seed(seed % 2**32)  # noqa: NPY002
         torch.default_generator.manual_seed(seed)
-
-    def writer(self, known: dict[int, Any]) -> _Writer:
-        return _Writer(self, known)
-
-    def reader(self, sent: dict[int, Any], attach: Attach | None = None) -> _Reader:
-        return _Reader(self, sent, attach)
 
     def described(self, error: BaseException) -> dict[str, Any]:
         finding: Any = None
