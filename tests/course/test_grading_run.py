@@ -54,7 +54,7 @@ def test_what_cannot_be_graded_gets_nothing_and_a_reason_and_stops_nobody(course
         hand_in(course, "ada"),
         hand_in(course, "bob", dies=True, text="It is min."),
         hand_in(course, "eve", raises="<script>"),
-        hand_in(course, "mel", seconds=6000),
+        hand_in(course, "mel", seconds=6000, dies="always"),
         hand_in(course, "zoe", late=1, bytes=processes.MEMORY + 1),
     ]
     found = run.grade(course, SHEET, handed, open_grader, seconds=20, shown=False)

@@ -59,6 +59,8 @@ PACK = pack_of("week", notebook())
         (f"%precision 4\n{OWN}", ("!ls\nprint?",), ""),
         ("def double(", (), "is no Python that can be read"),
         (f"x = {'-' * 3000}1\n{OWN}", (), "is no Python that can be read"),
+        (f"x = {'+'.join(['y'] * 450)}\n{OWN}", (), ""),
+        (f"x = 1\n{' ' * 10**6}x\n{OWN}", (), "is no Python that can be read"),
         (PUBLIC, (), "has the 4 lines of the book's solution"),
         (
             f"%precision 4\n# mine\n{PUBLIC}".replace("    ", "  "),
@@ -170,6 +172,9 @@ def test_equal_and_nearly_equal_answers_are_listed_and_no_others():
         "zoe": other,
         "ann": None,
         "tom": None,
+        "sum": f"{LONG}\nx = {'+'.join(['y'] * 450)}",
+        "deep": f'f"""{{x:\n{"-" * 10000}1 #}}"""',
+        "end": f'f"""{{x:\na=1 #}}"""\n{LONG}',
     }
     content = {who: json.dumps(notebook(source)).encode() for who, source in handed_in.items()}
     found = similar(PACK, content | {"kim": b"no notebook"})

@@ -6,11 +6,14 @@ import base64
 import io
 import json
 import re
+import struct
 
 import pytest
+from filled_in import pack_of
 from PIL import Image
 
-from ppobook.course import pictures, rebuild
+from ppobook.course import pictures
+from ppobook.course.grading import ungraded
 from ppobook.course.safe_text import rendered
 
 SECRET = "Taken at 52.5N 13.4E"
@@ -47,6 +50,27 @@ def test_a_photo_is_scaled_turned_upright_and_loses_what_the_camera_wrote():
     assert 'alt="my proof"' in shown(f"![my proof]({address(content)})")
 
 
+@pytest.mark.parametrize(("tag", "kind"), [(0x0100, 2), (0x0103, 7), (0x011A, 2)])
+def test_a_tag_of_an_unusual_type_does_not_matter(tag, kind):
+    tags = struct.pack("<HHI4s", tag, kind, 4, b"7.2") + struct.pack("<HHII", 0x0112, 3, 1, 6)
+    exif = struct.pack("<6s2sHIH24sI", b"Exif", b"II", 42, 8, 2, tags, 0)
+    assert opened(shown(f"![]({address(picture(exif=exif))})")).size == (1067, 1600)
+    exif = exif[:8] + b"\xff" * 40
+    assert "picture" in shown(f"![]({address(picture(exif=exif))})")
+
+
+@pytest.mark.parametrize(
+    "text", ["<img src=data:a" + "src=data:a" * 50_000, "![](data:image/png;base64," * 2 + "A" * 10**6]
+)
+def test_a_long_text_that_ends_in_no_picture_is_read_at_once(text):
+    assert pictures.renewed(pictures.inlined(text, {})).startswith(text)
+
+
+@pytest.mark.parametrize("place", ["", "picture:20", f"picture:{'1' * 5000}"])
+def test_a_picture_of_no_place_is_no_picture(place):
+    assert "<img" not in rendered(f"My proof: ![]({place})")
+
+
 @pytest.mark.parametrize("kind", ["PNG", "WEBP", "GIF"])
 def test_other_formats(kind):
     content = picture(kind, (30, 20))
@@ -68,8 +92,8 @@ def test_an_attachment_of_a_notebook_is_part_of_the_answer(source):
     pack = {"cells": [cell]}
     handed = {**cell, "source": f"So:\n\n{source}", "attachments": {"a b.png": kinds}}
     content = json.dumps({"nbformat": 4, "nbformat_minor": 5, "metadata": {}, "cells": [handed]}).encode()
-    text = rebuild.rebuild(pack, content).texts["why"]
-    assert opened(shown(text)).size == (30, 20)
+    found = ungraded(pack_of("week", pack), "ended", "It took too long.", content)
+    assert opened(rendered(found.manual["why"])).size == (30, 20)
 
 
 def bomb() -> bytes:

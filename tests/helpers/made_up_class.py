@@ -104,8 +104,10 @@ def grade_one(content: bytes, by: str) -> dict[str, Any]:
 
 def grade_nothing(content: bytes = b"{}") -> dict[str, Any]:
     """Return the result of a submission that could not be graded."""
-    empty = {part.name: 0 for part in SHEET.parts if part.role == "test"}
-    return grade_one(json.dumps({**empty, "text": json.loads(content).get("text", "")}).encode(), "")
+    answer = json.loads(content or b"{}")
+    empty: dict[str, Any] = {part.name: 0 for part in SHEET.parts if part.role == "test"}
+    empty |= {"text": answer.get("text", ""), "dies": answer.get("dies") == "always"}
+    return grade_one(json.dumps(empty).encode(), "")
 
 
 @contextmanager

@@ -164,6 +164,7 @@ def feedback(names: Names = (), /, *, give_back: MaybeFile = None, course: Folde
 
     from ppobook.course import lateness, returning, roster, settings, work
     from ppobook.course.feedback import Page
+    from ppobook.course.safe_text import line
     from ppobook.run.files import atomic_write
 
     opened = settings.load(course)
@@ -188,7 +189,7 @@ def feedback(names: Names = (), /, *, give_back: MaybeFile = None, course: Folde
             left = returning.zipped(Path(give_back), work.pages(opened, name, graded), out, f"{name}.html")
             print(f"{out}")
             for label in left:
-                print(f"! no page for {label}")
+                print(line(f"! no page for {label}"))
         _say_unfinished(opened, state)
 
 

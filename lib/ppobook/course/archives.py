@@ -62,6 +62,9 @@ def _within(data: bytes, name: str) -> bytes:
 def of_zip(content: bytes | Path, zone: tzinfo) -> list[File]:
 
     def read(entry: zipfile.ZipInfo) -> bytes:
+        if entry.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
+            # Python decompresses other methods without a limit.
+            raise RefusedError(f"{whole(entry.filename)[:80]} must be stored or deflated in the zip")
         try:
             with archive.open(entry) as file:
                 return _within(file.read(LARGEST + 1), entry.filename)
@@ -123,6 +126,7 @@ def committed(clone: Path) -> datetime | None:
         "GIT_CONFIG_GLOBAL": os.devnull,
         "GIT_NO_LAZY_FETCH": "1",
         "GIT_ALLOW_PROTOCOL": "none",
+        "GIT_ALLOC_LIMIT": "256m",  # some megabytes hold a commit of gigabytes
     }
     line += ["rev-list", "--max-count=1", "--timestamp", "HEAD"]
     with suppress(subprocess.TimeoutExpired, ValueError, IndexError):

@@ -11,7 +11,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from ppobook.course import looks, masters, own_checks, packs, pictures, sets
+from ppobook.course import looks, masters, own_checks, packs, sets
 from ppobook.course.processes import Grade
 from ppobook.course.settings import load
 
@@ -45,8 +45,6 @@ def open_grader(folder: Path, name: str, *, only: str | None = None) -> Iterator
             for part, one in found["parts"].items():
                 if part in forms and one["kind"] != "right":
                     one["message"] = forms[part].message(one["message"])
-            found["manual"] = {name: pictures.renewed(text) for name, text in found["manual"].items()}
-            found["unclear"] = [pictures.renewed(text) for text in found["unclear"]]
             found["looks"] = notes.of(content)
             return found
 

@@ -26,6 +26,7 @@ from .calls import MESSAGE, NAME, Grader
 from .limits import Ended
 from .needed import needed
 from .pack import Pack, PackPart
+from .pictures import renewed
 from .rebuild import Rebuilt, RunCell, Unreadable, rebuild, whole
 from .sandbox import Limits, Sandbox
 
@@ -121,8 +122,8 @@ def ungraded(
 
 
 def _result(pack: Pack, rebuilt: Rebuilt) -> Result:
-    manual = {p.name: rebuilt.texts.get(p.name, "") for p in pack.manual}
-    return Result(manual=manual, missing=rebuilt.missing, unclear=rebuilt.unclear)
+    manual = {p.name: renewed(rebuilt.texts.get(p.name, "")) for p in pack.manual}
+    return Result(manual=manual, missing=rebuilt.missing, unclear=[renewed(text) for text in rebuilt.unclear])
 
 
 class _Run:

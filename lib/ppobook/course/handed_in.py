@@ -3,7 +3,7 @@
 - a git host: a folder for each student, a clone: `ada`, `week-03-ada`; the time is that of the last commit
 - Moodle: `Ada Lovelace_4711_assignsubmission_file_`, a folder, or the beginning of a file's name; the name of
   a group and a hyphen may stand in front, and blind marking puts `Participant` in the name's place
-- Canvas: `lovelaceada_LATE_101_5512_week-03-1.ipynb`, or `anon_x7Qd2_5512_…` where names are hidden; all
+- Canvas: `lovelaceada_LATE_101_5512_week-03-1.ipynb`, or `anon_x7Qd2_5512_…` where names are hidden; most
   files of the source have such names
 - else a zip, a notebook or a folder that is called by a student's id: `ada.zip`, `ada_week-03.ipynb`, `ada/…`
 """
@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
@@ -27,7 +28,7 @@ from ppobook.teaching.tags import part
 
 MOODLE = re.compile(r"(?P<name>[^/]+?)_(?P<number>\d+)_assignsubmission_(?:file|onlinetext)_?(?P<rest>.*)")
 CANVAS = re.compile(
-    r"(?P<name>[^_/]+)_(?P<late>LATE_)?(?P<number>[A-Za-z0-9]+)_(?P<file>\d+)_(?P<rest>[^/]+)"
+    r"(?P<name>[^_/]*)_(?P<late>LATE_)?(?P<number>[A-Za-z0-9]+)_(?P<file>\d+)_(?P<rest>[^/]+)"
 )
 _MOST = 100  # notebooks of a submission
 _TOTAL = 4 * LARGEST  # bytes of all notebooks of a submission
@@ -146,10 +147,10 @@ def _grouped(
 ) -> list[HandedIn]:
     """The files by submission; one whose files have no time has that of the source."""
     found: dict[str, HandedIn] = {}
-    # A student may have chosen such a name, but not those of a whole class.
-    canvas = all(len(one.parts) == 1 and CANVAS.fullmatch(one.name) for one in files)
-    if canvas:  # in the order in which they came
-        files = sorted(files, key=lambda one: int(re.findall(r"_(\d+)_", one.name)[-1]))
+    # A student may have chosen such a name, but not those of most of a class.
+    canvas = 2 * sum(len(one.parts) == 1 and bool(CANVAS.fullmatch(one.name)) for one in files) > len(files)
+    if canvas:  # in the order in which they came; their own times are that of the download
+        files = sorted((replace(one, time=None) for one in files), key=_number)
     for file in files:
         top, alone, late = file.parts[0], len(file.parts) == 1, False
         if moodle := MOODLE.fullmatch(top):
@@ -160,8 +161,7 @@ def _grouped(
         elif named := canvas and CANVAS.fullmatch(top):
             label = f"{named['name']}_{named['number']}"
             student = _of_platform(named["name"], named["number"], students, True)
-            # Its own time is that of the download.
-            file, late = replace(file, parts=(named["rest"],), time=None), bool(named["late"])
+            file, late = replace(file, parts=(named["rest"],)), bool(named["late"])
         else:
             label = PurePosixPath(top).stem if alone else top
             student = _of_file(label, students, assignment)
@@ -170,7 +170,16 @@ def _grouped(
         if late:
             made.late = True
             made.notes = ["Canvas says that it is late, but not when it came; --times gives that"]
+    count = Counter(one.student for one in found.values())
+    for one in found.values():
+        if one.student and (names := count[one.student]) > 1:
+            one.notes.append(f"{one.label!r} is one of {names} names in this source that match {one.student}")
     return list(found.values())
+
+
+def _number(file: File) -> int:
+    named = CANVAS.fullmatch(file.name)
+    return int(named["file"]) if named else 0
 
 
 def opened(found: HandedIn, course: Course) -> HandedIn:

@@ -45,10 +45,12 @@ class Looks:
     def of(self, submission: bytes) -> list[str]:
         try:
             cells = rebuild(self.pack.notebook, submission).cells
+            own = (cell for cell in cells if cell.kind != "pack" and plain(cell.source) not in self.same)
+            found = [f"{cell.place}: {said}" for cell in own for said in self.notes(cell)]
         except Unreadable:
             return []
-        own = (cell for cell in cells if cell.kind != "pack" and plain(cell.source) not in self.same)
-        found = [f"{cell.place}: {said}" for cell in own for said in self.notes(cell)]
+        except Exception as error:  # a note must not cost points
+            return [f"its cells could not be looked at ({type(error).__name__})"]
         return list(dict.fromkeys(found))[:_MOST]
 
     def notes(self, cell: RunCell) -> Iterator[str]:

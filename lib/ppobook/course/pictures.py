@@ -8,7 +8,6 @@ is seen. What stands in the text from then on is Markdown, `![](data:image/jpeg;
 from __future__ import annotations
 
 import base64
-import binascii
 import io
 import re
 from collections.abc import Mapping, Sequence
@@ -24,10 +23,11 @@ LARGEST = 64_000_000  # pixels of a picture that is opened
 FORMATS = ("JPEG", "PNG", "WEBP", "GIF")
 UNREADABLE = "[a picture that can't be shown: JPEG, PNG, WebP and GIF can]"
 
-_HTML = re.compile(r"""<img\s[^<>]*?src=["']?((?:attachment|data):[^"'<>\s]+)[^<>]*>""")
+# Possessive and atomic, so that a long text takes no more than linear time.
+_HTML = re.compile(r"""<img\s(?>[^<>]*?src=["']?((?:attachment|data):[^"'<>\s]+))[^<>]*+>""")
 _ATTACHED = re.compile(r"attachment:([^)\s\"'<>]+)")
-_DATA = re.compile(r"!\[([^\[\]]*)\]\(<?data:(image/[\w.+-]+);base64,([A-Za-z0-9+/=%\s]*)>?[^()]*\)")
-PLACE = re.compile(r"picture:(\d+)")
+_DATA = re.compile(r"!\[([^\[\]]*)\]\(<?data:(image/[\w.+-]+);base64,([A-Za-z0-9+/=%\s]*+)>?[^()]*+\)")
+PLACE = re.compile(r"picture:(\d{1,2})")
 
 
 def inlined(source: str, attachments: Any) -> str:
@@ -69,13 +69,15 @@ def _jpeg(content: str) -> str | None:
             return None
         opened.draft("RGB", (SIDE, SIDE))
         opened.thumbnail((2 * SIDE, 2 * SIDE))
+        opened.getexif()  # kept for the next line but one, which would fail on tags of unusual types
+        opened.info.pop("exif", None)
         turned = ImageOps.exif_transpose(opened).convert("RGBA")
         turned.thumbnail((SIDE, SIDE))
         paper = Image.new("RGB", turned.size, "white")
         paper.paste(turned, mask=turned.getchannel("A"))
         made = io.BytesIO()
         paper.save(made, "JPEG", quality=80)
-    except (OSError, ValueError, SyntaxError, binascii.Error, Image.DecompressionBombError):
+    except Exception:  # Pillow raises nearly anything, also struct.error and TypeError
         return None
     return base64.b64encode(made.getvalue()).decode()
 
@@ -95,8 +97,8 @@ def taken_out(text: str) -> tuple[str, list[str]]:
 
 def element(address: str, words: str, found: Sequence[str]) -> str:
     """The HTML of the picture at a place."""
-    number = int(address.removeprefix("picture:"))
-    if number >= len(found):
+    place = PLACE.fullmatch(address)  # an empty address passes the parser
+    if place is None or (number := int(place[1])) >= len(found):
         return escape(UNREADABLE)
     label = escape(words.strip() or f"picture {number + 1} of the answer")
     return f'<img src="{escape(found[number])}" alt="{label}">'

@@ -296,10 +296,9 @@ def _started(
 
 
 def _memory(pid: int) -> int:
-    """A process's share of the memory that is no file's."""
-    try:
-        lines = Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()
-    except PermissionError:
-        _, resident, shared, *_ = Path(f"/proc/{pid}/statm").read_text().split()
-        return (int(resident) - int(shared)) * os.sysconf("SC_PAGE_SIZE")
-    return 1024 * sum(int(line.split()[1]) for line in lines if line.startswith(("Pss_Anon:", "Pss_Shmem:")))
+    """A process's share of the memory that is no file's, and its page tables."""
+    lines, counted = Path(f"/proc/{pid}/status").read_text().splitlines(), ["VmPTE:", "RssAnon:"]
+    with contextlib.suppress(PermissionError):
+        lines += Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()
+        counted = ["VmPTE:", "Pss_Anon:", "Pss_Shmem:"]
+    return 1024 * sum(int(line.split()[1]) for line in lines if line.startswith(tuple(counted)))

@@ -12,6 +12,7 @@ import itertools
 import keyword
 import tokenize
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 
 from ppobook.course.pack import Pack
@@ -85,11 +86,12 @@ def _runs(source: str) -> set[Run]:
 
 def _tokens(source: str) -> Iterator[str]:
     before = ""
-    for token in tokenize.generate_tokens(io.StringIO(source).readline):
-        name = token.type == tokenize.NAME and not keyword.iskeyword(token.string) and before != "."
-        if token.type not in (tokenize.NEWLINE, tokenize.NL, tokenize.INDENT, tokenize.DEDENT):
-            yield "name" if name else token.string
-        before = token.string
+    with suppress(tokenize.TokenError):  # a string over several lines of which some were left out
+        for token in tokenize.generate_tokens(io.StringIO(source).readline):
+            name = token.type == tokenize.NAME and not keyword.iskeyword(token.string) and before != "."
+            if token.type not in (tokenize.NEWLINE, tokenize.NL, tokenize.INDENT, tokenize.DEDENT):
+                yield "name" if name else token.string
+            before = token.string
 
 
 def page(title: str, found: Sequence[Alike]) -> str:

@@ -12,7 +12,7 @@ from typing import NamedTuple
 __all__ = ["Names", "lines", "names", "parsed", "plain"]
 
 # What a notebook takes beside Python: magics, shell commands, questions.
-_MAGIC = re.compile(r"^([ \t]*)(?:[%!?].*|.*\?)$", re.M)
+_MAGIC = re.compile(r"^([ \t]*+)(?:[%!?].*|.*\?)$", re.M)
 _LONG = 20_000  # characters; a longer source is not kept in memory
 _WITH_DOCSTRINGS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Module)
 
@@ -51,15 +51,19 @@ def _digest(source: str, code: bool) -> str:
 def lines(tree: ast.Module) -> list[str]:
     """Return the lines of a tree as Python itself would write them, without values that are written out.
 
-    Whoever fills a table by hand writes the same numbers.
+    Whoever fills a table by hand writes the same numbers. A tree too deep to be written has no lines.
     """
-    return [line.strip() for line in ast.unparse(tree).splitlines() if not _written_out(line.strip())]
+    try:
+        text = ast.unparse(tree)
+    except (RecursionError, ValueError):
+        return []
+    return [line.strip() for line in text.splitlines() if not _written_out(line.strip())]
 
 
 def _written_out(line: str) -> bool:
     try:
         (node,) = ast.parse(line).body
-    except (SyntaxError, ValueError):  # the head of a function, or none
+    except (SyntaxError, ValueError, RecursionError, MemoryError):  # the head of a function, or none
         return False
     value = node.value if isinstance(node, ast.Assign | ast.Return) else None
     return value is not None and not any(isinstance(one, ast.Name) for one in ast.walk(value))
