@@ -60,6 +60,7 @@ def _within(data: bytes, name: str) -> bytes:
 
 
 def of_zip(content: bytes | Path, zone: tzinfo) -> list[File]:
+    """The files of a zip, whose times are read in `zone`; RefusedError if it is damaged or too large."""
 
     def read(entry: zipfile.ZipInfo) -> bytes:
         if entry.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):

@@ -122,7 +122,7 @@ class Marking:
     # --- inside -----------------------------------------------------------------------------------------
 
     def _scored(self, assignment: str) -> Iterator[tuple[Submission, Record, Score]]:
-        """What is graded for what was handed out."""
+        """Each graded submission, with its record and its score."""
         sheet, submissions = self.work[assignment]
         records = read_records(self.folder, assignment, [one.by for one in submissions])
         known = scores(sheet, submissions, records, Decisions(self.folder, assignment))

@@ -30,7 +30,7 @@ def report(
     *,
     names: bool = False,
 ) -> str:
-    """What a class of so many students made of an assignment. A group's submission is counted once."""
+    """A report on an assignment in a class of so many students. A group's submission is counted once."""
     graded = [one for one in submissions if one.by in records and one.by in scores and scores[one.by].parts]
     mine = {one.by: (records[one.by], scores[one.by]) for one in graded}
     decide = displaced({by: record for by, (record, _) in mine.items()})
