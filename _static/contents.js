@@ -3,6 +3,10 @@
 document.addEventListener("DOMContentLoaded", () => {
   const contents = document.getElementById("contents");
   if (!contents) return;
+  // What a first reading leaves out would be every second line.
+  for (const link of contents.querySelectorAll("a[href^='#']")) {
+    if (link.textContent.trim().startsWith("Deeper: ")) link.closest("li").remove();
+  }
   const bar = contents.querySelector(".progress > div");
   const lines = [...contents.querySelectorAll("a[href^='#']")]
     .map((link) => ({ link, place: document.getElementById(decodeURIComponent(link.hash.slice(1))) }))

@@ -33,7 +33,7 @@ ELSEWHERE: Final = (
     *(nodes.raw, nodes.caption, nodes.rubric, nodes.target, nodes.problematic, nodes.comment),
 )
 #: A chapter's opening box names what is to come; its text begins after it.
-OPENING: Final = "admonition-in-this-chapter"
+OPENING: Final = "in-this-chapter"
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""A notebook before it is executed: its text, the ids of its cells, and the box below a chapter's title."""
+"""A notebook before it is executed: its text, its cells' ids, and the box before a chapter's first section."""
 
 from __future__ import annotations
 
@@ -28,7 +28,8 @@ def draft(target: Target) -> Notebook:
     if target.kind == "chapter":
         box = opening_box(target, minutes.count(cells))
         cells = list(_in_sections(cells))
-        cells.insert(1, {"cell_type": "markdown", "metadata": {}, "source": box})
+        first = next((i for i, cell in enumerate(cells) if _HEADING.match(cell["source"])), len(cells))
+        cells.insert(first, _text(box, {}))
     notebook = masters.notebook(cells)
     if target.kind in ("master", "reader"):
         facts = promises(target)
@@ -77,13 +78,15 @@ def promises(target: Target) -> dict[str, Any] | None:
 
 
 def opening_box(target: Target, chapter: minutes.Chapter) -> str:
-    """The box below a chapter's title, from book.yml and what was counted, readable without directives."""
+    """The box before a chapter's first section, from book.yml and what was counted."""
     facts = promises(target)
     if facts is None:
         raise BuildError(f"book.yml has no entry chapters/{target.source.stem} under meta: chapters:")
     return "\n".join(
         [
-            ":::{admonition} In this chapter",
+            f":::{{dropdown}} In this chapter, about {minutes.about(chapter.minutes)} minutes",
+            ":class-container: in-this-chapter",
+            "",
             "**Afterwards you can**",
             "",
             *[f"- {outcome['text']}" for outcome in facts["outcomes"]],

@@ -146,7 +146,7 @@ def _blocks(text: str) -> list[_Block]:
                 if boxes:
                     boxes.pop()
                 continue
-            boxes.append(colons[2] == "In this chapter")
+            boxes.append(colons[2].startswith("In this chapter"))
             flush()
             if colons[1] in ("figure", "image"):
                 blocks[-1].pieces.append(Counts(figures=1))
