@@ -10,6 +10,8 @@ CHAPTER = (
 
 One paragraph.
 
+## Doubling
+
 ```{code-cell} ipython3
 from ppobook import toy, results
 

@@ -47,7 +47,7 @@ def road(*cells: Cell) -> Counts:
         (":::{note} Title here\n:class: tip\nBody.\n:::\nAfter.", Counts(words=4)),
         ("```{image} a.svg\n:alt: some words\n```", Counts(figures=1)),
         ("(sec-x)=\n## A title\n\n<!-- a remark -->", Counts(words=2)),
-        (":::{admonition} In this chapter\n**Afterwards**\n\n- much\n:::\n\nOne.", Counts(words=1)),
+        (":::{dropdown} In this chapter, 5 minutes\n**Afterwards**\n\n- much\n:::\n\nOne.", Counts(words=1)),
     ],
 )
 def test_what_a_text_cell_counts(source: str, counted: Counts) -> None:

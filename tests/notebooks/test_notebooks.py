@@ -60,7 +60,7 @@ def test_the_same_bytes_twice(book):
 
 
 def test_the_chapter_has_its_text_its_box_and_its_outputs(made):
-    title, box, first, *_ = cells(chapter(made))
+    title, box, _, first, *_ = cells(chapter(made))
     assert title["source"].startswith("# A tiny chapter")
     assert "double a number, twice" in box["source"]
     assert "arithmetic" in box["source"]
@@ -101,7 +101,7 @@ def test_an_edit_of_the_text_alone_keeps_the_outputs(book):
     after = cells(chapter(book))
     assert [cell["outputs"] for cell in after if cell["cell_type"] == "code"] == before
     assert "Another paragraph." in after[0]["source"]
-    assert after[4]["metadata"]["mystnb"]["image"]["alt"] == "a dot, and it is grey"
+    assert after[5]["metadata"]["mystnb"]["image"]["alt"] == "a dot, and it is grey"
 
 
 @pytest.mark.parametrize(
@@ -129,7 +129,7 @@ def test_a_failing_cell_is_shown_and_the_old_notebook_stays(book):
     replace(chapter(book).source, "toy.double(21)", "toy.double(1 / 0)")
     with pytest.raises(BuildError) as error:
         build(chapter(book))
-    assert "cell 3 failed with ZeroDivisionError" in str(error.value)
+    assert "cell 4 failed with ZeroDivisionError" in str(error.value)
     assert "toy.double(1 / 0)" in str(error.value)
     assert "\x1b" not in str(error.value)
     assert chapter(book).notebook.read_bytes() == before

@@ -1,4 +1,4 @@
-"""A notebook before it is executed: its text, its cells' ids, and the box before a chapter's first section."""
+"""A notebook before it is executed: its text, its cells' ids, the box before a chapter's first section."""
 
 from __future__ import annotations
 
