@@ -148,7 +148,8 @@ def test_a_check_answers_a_wrong_solution_and_a_right_one(open_page: OpenPage, l
     run(page, checked)
     expect(said).to_contain_text("temperature")
     expect(said).not_to_contain_text("✓ Right")
-    expect(said).not_to_contain_text("Traceback")
+    expect(checked.locator("[data-mime-type*=stderr]")).to_have_count(0)
+    expect(said.get_by_role("link")).to_have_attribute("href", re.compile("01_vanilla_policy_gradient.ipynb"))
 
     write(page, answer, right)
     run(page, answer)

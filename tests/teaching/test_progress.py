@@ -12,7 +12,7 @@ import pytest
 
 from ppobook.cli.main import main
 from ppobook.course import masters
-from ppobook.teaching import checks, progress
+from ppobook.teaching import checks, lab, progress
 from ppobook.teaching.workspace import MEMORY
 
 ROOT = Path(__file__).parents[2]
@@ -36,6 +36,7 @@ def kernel(monkeypatch, work):
     monkeypatch.setitem(sys.modules, "ipykernel", SimpleNamespace())
     monkeypatch.setitem(sys.modules, "IPython", SimpleNamespace(get_ipython=lambda: shell))
     monkeypatch.setattr(progress, "OFF", ())
+    monkeypatch.setattr(lab, "show", lambda *_: False)
     monkeypatch.delenv("PPOBOOK_BUILD", raising=False)
     monkeypatch.chdir(work / "exercises")
     return shell

@@ -74,9 +74,17 @@ def test_the_first_time_everything_is_copied_but_no_master(book, capsys):
     written = workspace.sync(book / "work", book)
     assert written == [book / "work" / CHAPTER, book / "work" / EXERCISES]
     for name in (CHAPTER, EXERCISES):
-        assert (book / "work" / name).read_bytes() == (book / name).read_bytes()
+        assert sources(book / "work" / name) == sources(book / name)
     assert not (book / "work/exercises/masters").exists()
     assert capsys.readouterr().out == f"Copied to {book / 'work'}: {CHAPTER}, {EXERCISES}.\n"
+
+
+def test_a_figure_has_its_number_and_caption_below_it(book):
+    figure = {"figure": {"name": "fig-a", "caption": "What happened."}}
+    edit(book / CHAPTER, lambda cells: cells[1]["metadata"].update(mystnb=figure))
+    workspace.sync(book / "work", book)
+    assert sources(book / "work" / CHAPTER)[2] == "**Figure 1.1.** What happened."
+    assert workspace.sync(book / "work", book) == []
 
 
 def test_what_a_reader_wrote_is_never_overwritten(book, work, capsys):
@@ -102,7 +110,7 @@ def test_an_untouched_copy_follows_the_book_also_after_it_was_run(book, work, ca
     edit(work / EXERCISES, run)
     publish(book)
     assert workspace.sync(work, book) == [work / CHAPTER, work / EXERCISES]
-    assert (work / EXERCISES).read_bytes() == (book / EXERCISES).read_bytes()
+    assert sources(work / EXERCISES) == sources(book / EXERCISES)
     assert f"you hadn't changed them: {CHAPTER}, {EXERCISES}." in capsys.readouterr().out
     assert workspace.sync(work, book) == []
 
@@ -167,7 +175,7 @@ def test_a_whole_notebook_starts_over(book, work, name):
     mine = (work / EXERCISES).read_bytes()
     backup = workspace.reset(name, work, book)
     assert backup.read_bytes() == mine
-    assert (work / EXERCISES).read_bytes() == (book / EXERCISES).read_bytes()
+    assert sources(work / EXERCISES) == sources(book / EXERCISES)
     # From here on it is untouched, and follows the book again.
     publish(book)
     assert work / EXERCISES in workspace.sync(work, book)

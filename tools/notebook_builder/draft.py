@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterator
 from typing import Any
 
 import yaml
@@ -10,8 +12,13 @@ from notebook_builder import references, rules
 from notebook_builder.targets import BuildError, Target
 from ppobook.course import masters
 from ppobook.teaching import minutes
-from ppobook.teaching.tags import Notebook
+from ppobook.teaching.tags import Cell, Notebook
 
+# A heading, with its label.
+_HEADING = re.compile(r"^(?<!\)=\n)(?=(?:\([\w-]+\)=\n)?#{2,3} )", re.M)
+# What is left of a folded section: its heading, and the line in italics below.
+_TITLE = r"(?:\([\w-]+\)=\n)?#{2,3} (?:Deeper: .*|Claims|Cards)"
+_FOLDED = re.compile(_TITLE + r"\n*(?:\*[^*\n]+\*\n*)?(?!\S)")
 DEEPER = "The Deeper boxes are for a second reading: about {} minutes more."
 
 
@@ -20,6 +27,7 @@ def draft(target: Target) -> Notebook:
     cells = masters.read(target.source)["cells"]
     if target.kind == "chapter":
         box = opening_box(target, minutes.count(cells))
+        cells = list(_in_sections(cells))
         cells.insert(1, {"cell_type": "markdown", "metadata": {}, "source": box})
     notebook = masters.notebook(cells)
     if target.kind in ("master", "reader"):
@@ -35,6 +43,25 @@ def draft(target: Target) -> Notebook:
     except references.UnknownReferenceError as error:
         raise BuildError(str(error)) from None
     return notebook
+
+
+def _in_sections(cells: list[Cell]) -> Iterator[Cell]:
+    """The cells, a text cell for each section; sections that a first reading leaves out are folded."""
+    for cell in cells:
+        if cell["cell_type"] != "markdown":
+            yield cell
+            continue
+        for text in filter(str.strip, _HEADING.split(cell["source"])):
+            folded = _FOLDED.match(text)
+            if folded:
+                yield _text(folded[0], {"jp-MarkdownHeadingCollapsed": True})
+                text = text[folded.end() :]
+            if text.strip():
+                yield _text(text, dict(cell["metadata"]))
+
+
+def _text(source: str, metadata: dict[str, Any]) -> Cell:
+    return {"cell_type": "markdown", "metadata": metadata, "source": source.strip()}
 
 
 def promises(target: Target) -> dict[str, Any] | None:

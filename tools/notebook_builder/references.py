@@ -13,6 +13,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from ppobook.teaching import tags
 from ppobook.teaching.tags import Cell
 
 # Where a cell keeps its text with roles.
@@ -57,18 +58,16 @@ def as_text(
     """
     places = {**_places(root), **_places_in(source)}
     elsewhere = elsewhere or _link
-    figures = {
-        cell["metadata"].get("mystnb", {}).get("figure", {}).get("name"): i for i, cell in enumerate(cells)
-    }
+    drawn = [cell["metadata"]["mystnb"]["figure"] for cell in cells if tags.is_figure(cell)]
+    figures = {figure["name"]: tags.figure_number(source.stem, i) for i, figure in enumerate(drawn, 1)}
 
-    def words(found: re.Match[str], here: int) -> str:
+    def words(found: re.Match[str]) -> str:
         kind, body = found.groups()
         if kind.startswith("cite"):
             return _citation(kind, body, root)
         title, label = m.groups() if (m := re.fullmatch(r"(.+?) *<(.+)>", body)) else ("", body)
         if label in figures:  # the option of a cell, which only the site reads
-            begins = found.string[: found.start()].rstrip().endswith((".", "!", "?")) or not found.start()
-            return f"{'The' if begins else 'the'} figure {'above' if figures[label] < here else 'below'}"
+            return figures[label]
         if label not in places:
             raise UnknownReferenceError(
                 f"{source.name}: no section, exercise or equation is labelled {label!r}."
@@ -83,9 +82,9 @@ def as_text(
             return f"[{title}](#{label})"
         return elsewhere(path, title)
 
-    for i, cell in enumerate(cells):
+    for cell in cells:
         if cell["cell_type"] == "markdown":
-            text = _ROLE.sub(functools.partial(words, here=i), cell["source"])
+            text = _ROLE.sub(words, cell["source"])
             if text != cell["source"]:
                 cell["metadata"][PAGE] = cell["source"]
                 cell["source"] = text

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Self
 
-from tqdm import tqdm
+from tqdm.auto import tqdm
 
 
 class Progress:

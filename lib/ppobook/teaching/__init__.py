@@ -6,6 +6,8 @@ without it.
 
 from __future__ import annotations
 
+import os
+import sys
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
@@ -35,3 +37,8 @@ def __getattr__(name: str) -> Any:
     module_name, attribute = _FROM[name]
     module = import_module(f"{__name__}.{module_name}")
     return module if attribute is None else getattr(module, attribute)
+
+
+# Not in a kernel that builds notebooks: its outputs would depend on all that this imports.
+if "ipykernel" in sys.modules and "PPOBOOK_BUILD" not in os.environ:
+    import_module(f"{__name__}.lab").begin()

@@ -59,6 +59,16 @@ class Exercise:
     parts: tuple[Part, ...] = field(default=())
 
 
+def is_figure(cell: Cell) -> bool:
+    """Return whether a cell shows a figure with a caption."""
+    return "figure" in cell["metadata"].get("mystnb", {})
+
+
+def figure_number(stem: str, count: int) -> str:
+    """Return the number that the site gives a figure: the chapter's, from its file's name, and its own."""
+    return f"Figure {int(stem[:2])}.{count}"
+
+
 def read(path: str | Path) -> Notebook:
     """Read a notebook from its `.ipynb`, or a source from its `.md` (which needs jupytext)."""
     path = Path(path)

@@ -15,8 +15,10 @@ import difflib
 import hashlib
 import json
 import os
+import platform
 import shlex
 import time
+from collections.abc import Iterator
 from itertools import count
 from pathlib import Path
 
@@ -90,7 +92,7 @@ def sync(folder: str | Path = "work", source: str | Path | None = None) -> list[
         elif known.get("file", now["file"]) != now["file"]:
             fresher.append(name)
         if name in (*new, *fresher):
-            _write(there, here.read_bytes())
+            _write(there, _copy_of(here))
         memory[name] = now
     _memorise(work, memory)
 
@@ -124,10 +126,42 @@ def _notebooks(book: Path) -> list[str]:
     return [f"{folder}/{path.name}" for folder in FOLDERS for path in sorted((book / folder).glob("*.ipynb"))]
 
 
+def _copy_of(path: Path) -> bytes:
+    """A notebook of the book as a reader gets it.
+
+    Figures have their captions below them. The notebook says which Python it runs in, as a kernel would, so
+    that it does not count as unsaved when it is opened.
+    """
+    notebook = tags.read(path)
+    notebook["cells"] = [cell for pair in _with_captions(notebook["cells"], path.stem) for cell in pair]
+    notebook["metadata"]["kernelspec"] = {
+        "display_name": "Python 3 (ipykernel)",
+        "language": "python",
+        "name": "python3",
+    }
+    notebook["metadata"].setdefault("language_info", {})["version"] = platform.python_version()
+    return (json.dumps(notebook, indent=1, ensure_ascii=False, sort_keys=True) + "\n").encode()
+
+
+def _with_captions(cells: list[Cell], stem: str) -> Iterator[list[Cell]]:
+    """Each cell, and the caption of the figure that it shows."""
+    number = count(1)
+    for cell in cells:
+        if not tags.is_figure(cell):
+            yield [cell]
+            continue
+        said = cell["metadata"]["mystnb"]["figure"]["caption"]
+        text = f"**{tags.figure_number(stem, next(number))}.** {said}"
+        yield [cell, {"cell_type": "markdown", "id": f"{cell['id']}-caption", "metadata": {}, "source": text}]
+
+
 def _cells_digest(path: Path) -> str | None:
-    """A digest of the cells' sources; None for a file that is not a valid notebook."""
+    """A digest of the sources of a copy's cells; None for a file that is not a valid notebook.
+
+    Captions do not count, which the notebooks of the book do not have.
+    """
     try:
-        cells = tags.read(path)["cells"]
+        cells = [cell for cell in tags.read(path)["cells"] if not cell.get("id", "").endswith("-caption")]
         said = [(cell["cell_type"], cell["source"]) for cell in cells]
     except (ValueError, KeyError, TypeError):
         return None
@@ -191,7 +225,7 @@ def reset(name: str, folder: str | Path = "work", source: str | Path | None = No
         return None
     if only is None:
         backup = _backup(work, file)
-        _write(there, here.read_bytes())
+        _write(there, _copy_of(here))
         memory = _remember(work)
         memory[file] = _version(here)
         _memorise(work, memory)

@@ -9,8 +9,8 @@ solution. The messages stand in a file beside the check's module, FILE.toml besi
     from ppobook.teaching import check
     check("reward-to-go", reward_to_go)
 
-prints "✓ Right" with the properties that were tested, or raises `NotRight`, which IPython shows as the
-message alone: what was seen, what to think about, and which section to read. The checks of a chapter stand
+says "✓ Right" with the properties that were tested, or raises `NotRight` with a message: what was seen, what
+to think about, and which section to read. A notebook shows either as a card. The checks of a chapter stand
 in a module or a package beside this file and are loaded when one of them is first asked for; this file needs
 no torch.
 """
@@ -283,7 +283,7 @@ def names() -> dict[str, str]:
 
 
 def check(name: str, answer: Callable[..., Any]) -> None:
-    """Check the reader's function for the exercise `name`; print that it is right, or say what is not.
+    """Check the reader's function for the exercise `name`; say that it is right, or what is not.
 
     In a notebook of the reader's own copies the verdict is recorded there, see `ppobook.teaching.progress`.
 
@@ -302,22 +302,24 @@ def check(name: str, answer: Callable[..., Any]) -> None:
         No exercise has that name, or `answer` is not a function.
     """
     verdict = run(name, answer)
-    _tell(name, verdict)
+    shown = _tell(name, verdict)
     if verdict.kind in ("not yet", "so far"):
         raise NotYet(verdict.message)
     if not verdict.right:
         raise NotRight(verdict.message)
-    print(verdict.message)
+    if not shown:
+        print(verdict.message)
 
 
-def _tell(name: str, verdict: Verdict) -> None:
-    """Record the verdict for the reader's desk, where there is one; a check never fails by it."""
-    if "ipykernel" not in sys.modules or "PPOBOOK_BUILD" in os.environ or verdict.kind == "not yet":
-        return
-    with suppress(Exception):
+def _tell(name: str, verdict: Verdict) -> bool:
+    """Show the verdict in a reader's notebook, and record it for the desk; return whether it is shown."""
+    if "ipykernel" not in sys.modules or "PPOBOOK_BUILD" in os.environ:
+        return False
+    with suppress(Exception):  # a check never fails because it cannot be recorded
         progress = importlib.import_module("ppobook.teaching.progress")
-        if folder := progress.place():
+        if verdict.kind != "not yet" and (folder := progress.place()):
             progress.record(folder, check=name, kind=verdict.kind, what=verdict.name)
+    return bool(importlib.import_module("ppobook.teaching.lab").show(verdict.message, NotRight))
 
 
 def run(name: str, answer: Callable[..., Any], seed: int = 0) -> Verdict:

@@ -75,8 +75,6 @@ def _policy_findings(call: Loss, holes: bool = True) -> Findings:
         felt,
         {
             "no gradient reaches logp": 0,
-            "old_logp is not detached": np.abs(by_old).max() > 1e-7,
-            "the advantages are not detached": np.abs(by_worth).max() > 1e-7,
             "the mask is one column off": bool(felt[0, 2] != 0 and felt[0, 3] == 0),
             "padding is pushed too": bool(felt[~MASK].any()),
             "the first token is left out": bool(felt[1, 0] == 0 != felt[1, 1]),
@@ -117,6 +115,8 @@ def _policy_findings(call: Loss, holes: bool = True) -> Findings:
             "the minimum is taken of the ratios": np.minimum(RATIOS, box) * SIGNS,
             "eps is not used": close(wide, [1.2, -0.8]) and close(narrow, [1.1, -0.9]),
             "the logarithm of the ratio is clipped": np.minimum(RATIOS * SIGNS, logged * SIGNS),
+            "old_logp is not detached": np.abs(by_old).max() > 1e-7,
+            "the advantages are not detached": np.abs(by_worth).max() > 1e-7,
         },
         good=got[:5],
         bad=got[5:],
