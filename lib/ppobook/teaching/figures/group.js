@@ -75,7 +75,7 @@ function render({ model, el }) {
 
   root.prepend(
     asked,
-    html("div", { class: "settings" }, html("span", {}, html("label", { for: "p" }, "Probability p of a right completion"), " ", shown), slider),
+    html("div", { class: "settings" }, html("span", {}, html("label", { for: "p" }, "Probability p of being right"), " ", shown), slider),
     html("div", { class: "row" }, draws(1, "Draw a group", { class: "main" }), draws(20, "Draw 20"),
       html("span", { class: "row" }, html("label", { for: "size" }, "Group size"), choose),
       html("label", { class: "check" }, box, "divide by the standard deviation")),
