@@ -67,6 +67,7 @@ PAGES: dict[str, tuple[Callable[[], figures.Figure], str]] = {
     "pair": (figures.dpo_pair, "Bars: the probabilities of six texts"),
     "tokens": (token_figure, "The 9 tokens of the text"),
     "beta": (figures.beta_explorer, "Two panels against the square root of the KL"),
+    "group": (figures.group_explorer, "Two panels. Left, a group of 8 completions"),
     "lag": (figures.lag_explorer, "Two panels against updates, with a curve for each of three losses"),
 }
 

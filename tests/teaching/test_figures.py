@@ -193,6 +193,7 @@ MAKERS = {
     "drawn": a_drawn_film,
     "film": a_film,
     "gae": figures.gae_explorer,
+    "group": figures.group_explorer,
     "lag": figures.lag_explorer,
     "maps": figures.measured_maps,
     "pair": figures.dpo_pair,

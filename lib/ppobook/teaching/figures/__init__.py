@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from ppobook.teaching.figures._entropy import entropy_collapse, entropy_runs
     from ppobook.teaching.figures._film import film
     from ppobook.teaching.figures._gae import gae_explorer
+    from ppobook.teaching.figures._group import GroupDrawn, dead_share, group_drawn, group_explorer
     from ppobook.teaching.figures._lag import lag_explorer
     from ppobook.teaching.figures._maps import measured_maps
     from ppobook.teaching.figures._pair import PairMoved, dpo_pair, pair_moved
@@ -43,6 +44,7 @@ _NAMES = {
     "_entropy": ("entropy_collapse", "entropy_runs"),
     "_film": ("film",),
     "_gae": ("gae_explorer",),
+    "_group": ("GroupDrawn", "dead_share", "group_drawn", "group_explorer"),
     "_lag": ("lag_explorer",),
     "_maps": ("measured_maps",),
     "_pair": ("PairMoved", "dpo_pair", "pair_moved"),

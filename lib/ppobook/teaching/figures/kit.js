@@ -87,6 +87,11 @@ const STYLE = `
     width: 20px; height: 20px; border-radius: 50%;
     background: var(--ink); border: 3px solid var(--paper); box-shadow: 0 0 0 1px var(--line);
   }
+  .question { border: 0; border-inline-start: 4px solid var(--ink); margin: 0 0 10px; padding: 2px 0 2px 12px; min-width: 0; }
+  .question legend { padding: 0; float: left; width: 100%; margin-bottom: 6px; }
+  .question .row { clear: both; }
+  .question button[data-mark=right] { border-color: var(--good); box-shadow: inset 5px 0 var(--good); padding-inline-start: 16px; }
+  .question button[data-mark=wrong] { border-color: var(--bad); box-shadow: inset 5px 0 var(--bad); padding-inline-start: 16px; }
   .unseen { position: absolute; width: 1px; height: 1px; overflow: hidden; clip-path: inset(50%); white-space: nowrap; }
 `;
 
@@ -133,6 +138,21 @@ function stage(el, name, style) {
     for (const one of media) one.removeEventListener("change", paint);
   };
   return { root, live, say, close };
+}
+
+// A question to answer before anything is moved. `answered(isRight)` is called with each answer; what follows from it may
+// be appended to the node that this returns.
+function question(words, options, right, answered) {
+  const buttons = options.map((option, choice) => html("button", {
+    type: "button", "aria-pressed": false, onclick: () => {
+      buttons.forEach((button, other) => {
+        set(button, { "aria-pressed": other === choice, "data-mark": other !== choice ? "" : choice === right ? "right" : "wrong" });
+      });
+      answered(choice === right);
+    },
+  }, option));
+  return html("fieldset", { class: "question" },
+    html("legend", {}, html("b", {}, "Guess first. "), words), html("div", { class: "row" }, ...buttons));
 }
 
 // A film in a stage: pictures 0 to `last`, over and over, and a button. It stands still on the last picture for a
