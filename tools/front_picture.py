@@ -13,7 +13,7 @@ step is shortened where it would change the policy by more than a small KL diver
 no longer makes things worse. The dashed rings show how far each policy lets the next one go.
 
 `_static/front*.svg` stand on the PDF's cover, and on the front page where scripts are off.
-`_templates/hill.svg` is the one map that a reader plays with, before `_static/hill.js` draws other paths on it.
+`_templates/hill.svg` is the map that a reader plays with, before `_static/hill.js` draws other paths on it.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The front page's two figures; conf.py loads this file as an extension.
 
-- `{hill}` is a map to play with: `_templates/hill.html` around the drawing of tools/front_picture.py, which is
+- `{hill}` is a map to play with: `_templates/hill.html` around the drawing of tools/front_picture.py. It is
   complete before `_static/hill.js` runs. Where scripts are off, `_static/front.svg` stands there instead.
 - `{road}` is the list of methods in tools/road.yml, each with its formula and a link to its chapter.
 """
@@ -18,8 +18,8 @@ from site_way_in import Written
 
 FRONT_ALT = (
     "Two maps of the same hill, seen from above, with a path on each. On the left the path takes two small "
-    "steps uphill, then one huge one that jumps over the top and lands on flat ground, where it stays. On the "
-    "right the path climbs in even steps, each inside a dashed ring, and reaches the top."
+    "steps uphill, then one huge one that jumps over the top and lands on flat ground, where it stays. On "
+    "the right the path climbs in even steps, each inside a dashed ring, and reaches the top."
 )
 
 
