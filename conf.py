@@ -1,8 +1,9 @@
 """Sphinx's configuration of the book. The spine is book.yml. Our own extensions are tools/site_*.py: links
 and solutions in _hooks, the main road through a chapter in _road, numbers in _numbers, the search in _search,
-the front page, the library's and the one for lost readers in _way_in, downloads in _editions, what keeps
-pages light in _light, and what makes a build quick in _speed. Pages that are made from the rest of the
-book: _cards, _cheatsheet, _claims, _desk, _glossary, _myths, _notation, _outcomes, _paths, _reading."""
+the front page in _front and _way_in, the library's page and the one for lost readers in _way_in, downloads in
+_editions, what keeps pages light in _light, and what makes a build quick in _speed. Pages that are made from
+the rest of the book: _cards, _cheatsheet, _claims, _desk, _glossary, _myths, _notation, _outcomes, _paths,
+_reading."""
 
 import os
 import sys
@@ -54,6 +55,7 @@ extensions = [
     "site_claims",
     "site_desk",
     "site_editions",
+    "site_front",
     "site_hooks",
     "site_light",
     "site_notation",

@@ -1,4 +1,4 @@
-"""Draw the picture of the front page, `_static/front*.svg`: one gradient, two ways to choose the step.
+"""Draw the pictures of the front page: one gradient, two ways to choose the step.
 
     python tools/front_picture.py
 
@@ -11,6 +11,9 @@ and every gradient on it is exact, computed from the tables of the world; nothin
 On the left, plain gradient steps of one size. On the right, the same gradient and the same step size, but a
 step is shortened where it would change the policy by more than a small KL divergence, and halved until it
 no longer makes things worse. The dashed rings show how far each policy lets the next one go.
+
+`_static/front*.svg` stand on the PDF's cover, and on the front page where scripts are off.
+`_templates/hill.svg` is the map that a reader plays with, before `_static/hill.js` draws other paths on it.
 """
 
 from __future__ import annotations
@@ -20,6 +23,7 @@ from pathlib import Path
 import matplotlib as mpl
 import matplotlib.pyplot as plt
 import numpy as np
+from contourpy import contour_generator
 from matplotlib.axes import Axes
 from matplotlib.colors import LinearSegmentedColormap
 
@@ -32,6 +36,12 @@ LIMIT = 0.05  # nats of KL, averaged over the places that the old policy visits
 STEPS = 10
 START = np.array([-3.2, -1.8])
 EDGE = 6.8
+FIRST_SIZE = 40.0  # the step size that the map to play with begins with
+WEST, EAST, SOUTH, NORTH, PIXELS = -6.4, 7.6, -4.8, 4.5, 35  # its edges, and how many pixels are a unit
+ALT = (
+    "A map of a hill seen from above. The higher a place on it, the more that policy earns. A path of ten "
+    "steps begins at the foot of the hill, and the sentence after the map says where it leads."
+)
 OUT = Path(__file__).resolve().parents[1] / "_static"
 
 
@@ -91,20 +101,20 @@ def farthest(theta: np.ndarray, step: np.ndarray) -> float:
     return low
 
 
-def plain_path() -> np.ndarray:
+def plain_path(size: float = STEP_SIZE) -> np.ndarray:
     """Steps of one size."""
     path = [START]
     for _ in range(STEPS):
-        path.append(path[-1] + STEP_SIZE * gradient(path[-1]))
+        path.append(path[-1] + size * gradient(path[-1]))
     return np.array(path)
 
 
-def limited_path() -> np.ndarray:
+def limited_path(size: float = STEP_SIZE) -> np.ndarray:
     """The same, each step no longer than the limit lets it be."""
     path = [START]
     for _ in range(STEPS):
         theta = path[-1]
-        step = STEP_SIZE * gradient(theta)
+        step = size * gradient(theta)
         step = farthest(theta, step) * step
         while height(theta + step) < height(theta):
             step = step / 2
@@ -170,8 +180,48 @@ def draw(ground: str, plain: np.ndarray, limited: np.ndarray) -> None:
     fig.savefig(OUT / name, facecolor="none", metadata={"Date": None, "Creator": None})
 
 
+def trace(points: np.ndarray) -> str:
+    """A path of the map to play with, as SVG writes it."""
+    x, y = PIXELS * (points[:, 0] - WEST), PIXELS * (NORTH - points[:, 1])
+    return "M" + "L".join(f"{a:.1f} {b:.1f}" for a, b in zip(x, y, strict=True))
+
+
+def hill() -> str:
+    """The map to play with. Its colours are those of the page, by the classes of `_static/front.css`."""
+    xs, ys = np.linspace(WEST, EAST, 71), np.linspace(SOUTH, NORTH, 48)
+    land = np.array([[height(np.array([x, y])) for x in xs] for y in ys])
+    contours = contour_generator(xs, ys, land, fill_type="OuterCode")
+    levels = []
+    for level in np.linspace(0.04, 1, 9)[:-1] * land.max():
+        outlines, _ = contours.filled(level, 1.0)
+        levels.append(f'<path d="{"".join(trace(outline) + "Z" for outline in outlines)}"/>')
+    at = np.unravel_index(land.argmax(), land.shape)
+    summit = xs[at[1]], ys[at[0]]
+    (left, top), (first, low) = ((PIXELS * (x - WEST), PIXELS * (NORTH - y)) for x, y in (summit, START))
+    way = trace(plain_path(FIRST_SIZE))
+    marker = 'markerUnits="userSpaceOnUse" markerWidth="18" markerHeight="18" viewBox="-9 -9 18 18"'
+    size = f"{PIXELS * (EAST - WEST):.0f} {PIXELS * (NORTH - SOUTH):.0f}"
+    return f"""<svg viewBox="0 0 {size}" role="img" aria-label="{ALT}">
+<defs>
+<marker id="hill-dot" {marker}><circle r="4.5"/></marker>
+<marker id="hill-end" {marker}><circle r="7"/></marker>
+</defs>
+<g class="land">
+{chr(10).join(levels)}
+</g>
+<path class="rings"/><path class="ghost"/><path class="halo" d="{way}"/>
+<path class="way" d="{way}" marker-mid="url(#hill-dot)" marker-end="url(#hill-end)"/>
+<circle class="first" cx="{first:.1f}" cy="{low:.1f}" r="6"/><circle class="ball" r="9"/>
+<path class="top" d="M{left - 9:.1f} {top:.1f}h18m-9 -9v18"/>
+<text x="{first:.0f}" y="{low + 24:.0f}" text-anchor="middle">start</text>
+<text x="{left + 14:.0f}" y="{top - 12:.0f}">top</text>
+<text class="stuck" text-anchor="middle"></text>
+</svg>
+"""
+
+
 def main() -> None:
-    """Draw both, and say where the two paths end."""
+    """Draw them, and say where the two paths end."""
     mpl.use("svg")
     plain, limited = plain_path(), limited_path()
     for title, path in (("one step size", plain), ("limited", limited)):
@@ -179,6 +229,7 @@ def main() -> None:
     for ground in ("light", "dark"):
         with mpl.rc_context(style.settings()):
             draw(ground, plain, limited)
+    (OUT.parent / "_templates" / "hill.svg").write_text(hill(), encoding="utf-8")
 
 
 if __name__ == "__main__":

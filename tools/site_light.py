@@ -37,6 +37,7 @@ NEEDED = {
     'class="term-tips"': ("terms.js",),
     'class="claims-of"': ("claims.js",),
     'class="card-desk"': ("cards.js",),
+    'id="hill"': ("front.css", "hill.js"),
     'class="settings docutils': ("cheatsheet.css",),  # by which it prints on two sheets
 }
 
