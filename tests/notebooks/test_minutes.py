@@ -46,6 +46,7 @@ def road(*cells: Cell) -> Counts:
         ("| a | b |\n|---|---|\n| c d | {math}`e` |", Counts(words=4, inline=1, tables=1)),
         (":::{note} Title here\n:class: tip\nBody.\n:::\nAfter.", Counts(words=4)),
         ("```{image} a.svg\n:alt: some words\n```", Counts(figures=1)),
+        ("One.\n\n![some words](a.svg)", Counts(words=1, figures=1)),
         ("(sec-x)=\n## A title\n\n<!-- a remark -->", Counts(words=2)),
         (":::{dropdown} In this chapter, 5 minutes\n**Afterwards**\n\n- much\n:::\n\nOne.", Counts(words=1)),
     ],

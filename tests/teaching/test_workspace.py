@@ -87,6 +87,14 @@ def test_a_figure_has_its_number_and_caption_below_it(book):
     assert workspace.sync(book / "work", book) == []
 
 
+def test_the_diagrams_of_the_chapters_are_where_the_copies_look_for_them(book):
+    diagram = book / "_static/diagrams/loop.svg"
+    diagram.parent.mkdir(parents=True)
+    diagram.write_text("<svg/>")
+    workspace.sync(book / "work", book)
+    assert (book / "work" / CHAPTER / "../../_static/diagrams/loop.svg").resolve().read_text() == "<svg/>"
+
+
 def test_what_a_reader_wrote_is_never_overwritten(book, work, capsys):
     edit(work / EXERCISES, answer)
     mine = (work / EXERCISES).read_bytes()

@@ -4,7 +4,8 @@
 
 A deck is slides/NN_name.md, in Markdown as reveal.js reads it: a line `---` between slides, and speaker notes
 after a line `Note:`. Formulas stand between dollar signs. `![](fig-name)` is the figure of that name that the
-chapter's notebook stores, with its alternative text unless the deck gives another one.
+chapter's notebook stores, or the diagram of that name in the chapter's text, with its alternative text unless
+the deck gives another one.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from mdit_py_plugins.dollarmath import dollarmath_plugin
 from ppobook.teaching import tags
 from ppobook.teaching.contents import number_of
 
+DIAGRAM = re.compile(r"!\[([^\]]+)\]\((\.\./_static/diagrams/(\w+)\.svg)\)")
 FIGURE = "application/vnd.ppobook.figure+json"
 PICTURES = ("image/svg+xml", "image/png")
 BROWSERS = ("chromium", "chromium-browser", "google-chrome")
@@ -51,7 +53,8 @@ def build(deck: Path) -> str:
     style = _text(reveal / "reveal.css", katex / "katex.min.css", folder / "deck.css")
     style = re.sub(r"url\((fonts/[^)]+)\)", font, style)
     scripts = (reveal / "reveal.js", reveal / "notes.js", katex / "katex.min.js", folder / "deck.js")
-    md = _parser(figures(book / "chapters" / f"{deck.stem}.ipynb"))
+    chapter = book / "chapters" / f"{deck.stem}.ipynb"
+    md = _parser(diagrams(chapter.with_suffix(".md")) | figures(chapter))
     title = html.escape(_text(deck).partition("\n")[0].lstrip("# "))
     slides = "".join(_slide(md, text) for text in split(_text(deck)))
     return (
@@ -79,6 +82,14 @@ def figures(notebook: Path) -> dict[str, tuple[str, str]]:
                 encoded = text.replace("\n", "") if kind == "image/png" else _base64(text.encode())
                 found[options["figure"]["name"]] = (f"data:{kind};base64,{encoded}", alt)
     return found
+
+
+def diagrams(chapter: Path) -> dict[str, tuple[str, str]]:
+    """Return the diagrams in a chapter's text, by name: a data address and the alternative text."""
+    return {
+        name: (f"data:image/svg+xml;base64,{_base64((chapter.parent / path).read_bytes())}", alt)
+        for alt, path, name in DIAGRAM.findall(_text(chapter))
+    }
 
 
 def print_pdf(page: str, path: Path) -> None:

@@ -192,10 +192,10 @@ def _of_prose(text: str) -> Counts:
     text = re.sub(r"\$\$.+?\$\$(?:[ \t]*\([\w-]+\))?", " ", text, flags=re.S)
     text, inline = re.subn(r"\{math\}`[^`]*`|(?<![\\$])\$[^$\n]+\$", " ", text)
     text = re.sub(r"\{[\w:-]+\}`([^`<]*)(?:<[^`>]*>)?`", r" \1 ", text)  # a role: its words, or its target
-    text = re.sub(r"!\[[^\]]*\]\([^)]*\)", " ", text)
+    text, pictures = re.subn(r"!\[[^\]]*\]\([^)]*\)", " ", text)
     text = re.sub(r"\]\([^)\s]*\)", "] ", text)  # a link's words are read, its address is not
     words = sum(bool(re.search(r"\w", word)) for word in text.split())
-    return Counts(words=words, inline=inline, formulas=formulas, tables=tables)
+    return Counts(words=words, inline=inline, formulas=formulas, tables=tables, figures=pictures)
 
 
 def _of_fence(kind: str, body: list[str]) -> Counts:

@@ -28,6 +28,7 @@ from ppobook.teaching.tags import Cell, Notebook
 
 MEMORY = ".book.json"
 FOLDERS = ("chapters", "exercises", "desk")
+DIAGRAMS = "_static/diagrams"
 
 
 def find_source(source: str | Path | None = None) -> Path:
@@ -65,7 +66,7 @@ def sync(folder: str | Path = "work", source: str | Path | None = None) -> list[
     """Copy each notebook of the book that is not in `folder` yet, and print what changed in the book.
 
     An unchanged copy is replaced when the book's version has changed. A changed copy is kept. Returned are
-    the files that were written.
+    the notebooks that were written. The diagrams that they show are copied each time.
     """
     book, work = find_source(source), _copies(folder)
     if work.resolve() == book:
@@ -95,6 +96,8 @@ def sync(folder: str | Path = "work", source: str | Path | None = None) -> list[
             _write(there, _copy_of(here))
         memory[name] = now
     _memorise(work, memory)
+    for diagram in sorted((book / DIAGRAMS).glob("*.svg")):
+        _write(work / DIAGRAMS / diagram.name, diagram.read_bytes())
 
     if new:
         print(f"Copied to {work}: {', '.join(new)}.")

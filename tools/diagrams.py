@@ -1,0 +1,464 @@
+"""Draw the book's diagrams, `_static/diagrams/*.svg`: ten drawings that share one alphabet.
+
+    python tools/diagrams.py
+
+A policy is always a blue circle, a critic a pink hexagon, a reward model a yellow badge, an environment a
+gray grid, and a batch a stack of sheets. A dashed circle is a policy that samples, or did so earlier, and a
+dotted one is the reference model. Green marks what becomes more probable, and vermilion what becomes less so.
+
+A drawing is 64 units wide, a unit is a tenth of an inch, and y points upward. Drawings are made on white. On
+a dark page, the style sheet inverts their lightness, as it does for all figures. The alternative texts are
+in the chapters, and a test compares the words.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from io import StringIO
+from pathlib import Path
+from typing import Any, Final
+
+import matplotlib as mpl
+import numpy as np
+from matplotlib.colors import to_rgb
+from matplotlib.figure import Figure
+from matplotlib.patches import Circle, Ellipse, FancyArrowPatch, FancyBboxPatch, Polygon
+
+from ppobook.teaching import style
+
+OUT = Path(__file__).resolve().parents[1] / "_static" / "diagrams"
+WIDTH: Final = 64
+#: Letters in points: 11 pixels on a phone, which shows a drawing at six tenths of its size.
+SMALLEST: Final = 14.5
+
+Point = tuple[float, float]
+
+#: Each role's shape, color, outline and letter.
+ROLES: Final = {
+    "policy": ("circle", "ppo", "-", r"$\pi$"),
+    "sampler": ("circle", "ppo", "--", r"$\mu$"),
+    "reference": ("circle", "muted", ":", r"$\pi_{\mathrm{ref}}$"),
+    "critic": ("hexagon", "trpo", "-", r"$V$"),
+    "reward model": ("badge", "mark", "-", r"$R$"),
+    "environment": ("grid", "muted", "-", ""),
+    "batch": ("sheets", "ink", "-", ""),
+}
+HEAD: Final = {"arrowstyle": "-|>,head_length=0.42,head_width=0.25", "mutation_scale": 21}
+#: Fill of each color: the share of it that is mixed into white.
+STRENGTH: Final = {"ppo": 0.2, "trpo": 0.3, "mark": 0.75, "muted": 0.12, "ink": 0.0}
+
+
+def tint(hue: str, share: float) -> tuple[float, ...]:
+    """A color mixed into white."""
+    return tuple(1 - share * (1 - part) for part in to_rgb(style.colour(hue)))
+
+
+class Drawing:
+    """A canvas with the alphabet; `said` keeps the labels."""
+
+    def __init__(self, height: float) -> None:
+        self.fig = Figure(figsize=(WIDTH / 10, height / 10), facecolor="white", layout="none")
+        self.ax = self.fig.add_axes((0, 0, 1, 1))
+        self.ax.set(xlim=(0, WIDTH), ylim=(0, height))
+        self.ax.axis("off")
+        self.said: list[str] = []
+
+    def label(self, x: float, y: float, text: str, hue: str = "ink", size: float = 15, **more: Any) -> None:
+        """Write a label, centered unless `ha` says otherwise."""
+        self.said.append(text)
+        settings = {"ha": "center", "va": "center_baseline", "fontsize": size, "zorder": 6} | more
+        self.ax.text(x, y, text, color=style.colour(hue, "text"), **settings)
+
+    def arrow(self, start: Point, end: Point, hue: str = "ink", bend: float = 0, **more: Any) -> None:
+        """An arrow, bent to its left for a negative `bend`."""
+        path = {"connectionstyle": f"arc3,rad={bend}", "shrinkA": 0, "shrinkB": 0, "capstyle": "butt"}
+        settings = {"color": style.colour(hue), "linewidth": 2.4, "zorder": 4, **HEAD, **path} | more
+        self.ax.add_patch(FancyArrowPatch(start, end, **settings))
+
+    def box(self, x: float, y: float, width: float, height: float, hue: str = "faint", **more: Any) -> None:
+        """A box with round corners, around its middle."""
+        corner = (x - width / 2, y - height / 2)
+        settings = {"facecolor": "white", "edgecolor": style.colour(hue), "linewidth": 2, "zorder": 2} | more
+        shape = "round,pad=0,rounding_size=0.9"
+        self.ax.add_patch(FancyBboxPatch(corner, width, height, boxstyle=shape, **settings))
+
+    def line(self, points: list[Point], hue: str = "muted", **more: Any) -> None:
+        """A line through points."""
+        settings = {"color": style.colour(hue), "linewidth": 2, "zorder": 3} | more
+        self.ax.plot(*zip(*points, strict=True), **settings)
+
+    def icon(self, role: str, x: float, y: float, r: float = 4.2, letter: str | None = None) -> None:
+        """The sign of a role."""
+        shape, hue, line, usual = ROLES[role]
+        fill = "white" if line != "-" else tint(hue, STRENGTH[hue])
+        look = {
+            "facecolor": fill,
+            "edgecolor": style.colour(hue, "text"),
+            "linewidth": 2.6,
+            "linestyle": line,
+        }
+        at = np.array([x, y])
+        if shape == "circle":
+            self.ax.add_patch(Circle((x, y), r, zorder=5, **look))
+        elif shape == "hexagon":
+            around = np.arange(6) * np.pi / 3
+            self.ax.add_patch(Polygon(at + 1.1 * r * corners(around), joinstyle="round", zorder=5, **look))
+        elif shape == "badge":
+            around = np.arange(24) * np.pi / 12
+            reach = np.where(np.arange(24) % 2, 0.92, 1.12)[:, None] * r
+            self.ax.add_patch(Polygon(at + reach * corners(around), joinstyle="round", zorder=5, **look))
+        elif shape == "grid":
+            self._grid(x, y, r, look)
+        else:
+            self._sheets(x, y, r, look)
+        self.label(x, y, usual if letter is None else letter, hue, size=max(4.6 * r, SMALLEST), va="center")
+
+    def _grid(self, x: float, y: float, r: float, look: dict[str, Any]) -> None:
+        self.box(x, y, 2 * r, 2 * r, **look, hue="muted")
+        for at in (-r / 3, r / 3):
+            self.line([(x + at, y - r), (x + at, y + r)], linewidth=1.4)
+            self.line([(x - r, y + at), (x + r, y + at)], linewidth=1.4)
+        self.dot(x + 2 * r / 3, y + 2 * r / 3, r / 6, "mark")
+
+    def _sheets(self, x: float, y: float, r: float, look: dict[str, Any]) -> None:
+        for behind in (2, 1, 0):
+            shift = 0.2 * r * (behind - 1)
+            self.box(x + shift, y + shift, 1.5 * r, 1.8 * r, "ink", **look | {"linewidth": 2})
+        for at, width in ((0.45, 0.9), (0, 0.9), (-0.45, 0.5)):
+            left, level = x - 0.65 * r, y + at * r - 0.2 * r
+            self.line([(left, level), (left + width * r, level)], linewidth=2)
+
+    def text(self, x: float, y: float, hue: str = "ink", wide: float = 6, tall: float = 7) -> None:
+        """A single sheet: a prompt or an answer."""
+        self.box(x, y, wide, tall, hue)
+        for at in np.arange(1.6, tall - 1, 1.8):
+            level, last = y + tall / 2 - at, at + 1.8 >= tall - 1
+            self.line([(x - wide / 2 + 1, level), (x + wide * (0.1 if last else 0.5) - 1, level)])
+
+    def dot(self, x: float, y: float, r: float, hue: str) -> None:
+        """A dot, as for a reward (yellow) or an action."""
+        look = {"facecolor": style.colour(hue), "edgecolor": style.colour(hue, "text"), "linewidth": 1.4}
+        self.ax.add_patch(Circle((x, y), r, zorder=5, **look))
+
+    def bar(self, left: float, right: float, y: float, hue: str, tall: float = 2.4) -> None:
+        """A bar that lies on its side."""
+        self.line([(left, y), (right, y)], hue, linewidth=7.2 * tall, solid_capstyle="butt")
+
+    def mark(self, x: float, y: float, good: bool) -> None:
+        """A tick or a cross."""
+        tick, cross = [[(-1.2, 0), (-0.3, -1), (1.4, 1.3)]], [[(-1, 1), (1, -1)], [(-1, -1), (1, 1)]]
+        for stroke in tick if good else cross:
+            points = [(x + right, y + up) for right, up in stroke]
+            self.line(points, "good" if good else "bad", linewidth=3.6, zorder=6)
+
+
+def corners(angles: np.ndarray) -> np.ndarray:
+    """Points on the unit circle."""
+    return np.stack([np.cos(angles), np.sin(angles)], axis=1)
+
+
+# --- the diagrams -------------------------------------------------------------------------------------------
+
+
+def agent_environment() -> Drawing:
+    """Chapter 0: the loop."""
+    d = Drawing(25)
+    d.icon("policy", 11, 14, 5.4)
+    d.label(11, 5.6, "agent", weight="bold")
+    d.label(11, 2.4, "with its policy")
+    d.icon("environment", 53, 14, 5.4)
+    d.label(53, 5.6, "environment", weight="bold")
+    d.arrow((16, 18.6), (46.6, 18.6), "ppo", bend=-0.22)
+    d.label(31.5, 19, "action")
+    d.arrow((46.6, 10.4), (16.2, 10.4), bend=-0.22)
+    d.label(25.5, 10.4, "state")
+    d.dot(31.5, 10.5, 0.9, "mark")
+    d.label(38, 10.4, "reward")
+    return d
+
+
+def policy_gradient() -> Drawing:
+    """Chapter 1: a batch of episodes and its policy gradient."""
+    d = Drawing(36)
+    d.icon("policy", 8, 19, 5)
+    d.label(8, 11.5, "policy")
+    d.arrow((14, 19), (20.4, 19))
+    d.label(17, 21.8, "plays")
+    d.label(31, 33.6, "batch of episodes", weight="bold")
+    d.label(50, 33.6, "return", weight="bold")
+    for row, gain in enumerate((7, -4, 3, -6)):
+        y, hue = 28 - 6.2 * row, "good" if gain > 0 else "bad"
+        d.box(31, y, 20, 4.6, "ink")
+        for step in range(5):
+            d.dot(24 + 3.5 * step, y, 1.1, hue)
+        d.bar(50, 50 + gain, y, hue)
+        d.arrow((60.5, y - 2.1 * np.sign(gain)), (60.5, y + 2.3 * np.sign(gain)), hue, linewidth=3.4)
+    d.line([(50, 6.4), (50, 31)], "ink")
+    d.line([(60.5, 5.2), (60.5, 2), (8, 2)], "ink", linewidth=2.4)
+    d.arrow((8, 2), (8, 9.6))
+    d.label(34, 3.9, "policy gradient: actions up or down")
+    return d
+
+
+def actor_critic() -> Drawing:
+    """Chapter 1: the critic expects, the return tells, and the difference teaches."""
+    d = Drawing(33)
+    d.icon("environment", 6.5, 17.5, 4)
+    d.label(6.5, 11, "state")
+    d.arrow((11.6, 19.5), (18.4, 24.1))
+    d.arrow((11.6, 15.5), (18.4, 10.9))
+    d.icon("policy", 24, 26.5, 4.6)
+    d.label(24, 19.4, "actor", weight="bold")
+    d.icon("critic", 24, 9, 4.6)
+    d.label(24, 2.2, "critic", weight="bold")
+    d.arrow((29.8, 26.5), (41, 26.5))
+    d.label(35, 28.8, "acts")
+    d.arrow((30.1, 9), (41, 9))
+    d.label(35.2, 11.3, "expects")
+    d.bar(43, 62, 26.5, "ink", 3)
+    d.label(43, 30.4, "return", ha="left", weight="bold")
+    d.bar(43, 54, 9, "trpo", 3)
+    d.label(43, 5.2, "value", ha="left", weight="bold")
+    d.line([(54, 11.4), (54, 24)], linestyle=":")
+    d.line([(62, 20.2), (62, 24)], linestyle=":")
+    d.bar(54, 62, 17.5, "good", 3)
+    d.label(53, 17.5, "advantage", "good", ha="right", weight="bold")
+    d.arrow((39, 18.8), (29.6, 23.4), "good", linewidth=3.4)
+    return d
+
+
+def trust_region() -> Drawing:
+    """Chapter 2: the longest step that the batch can vouch for."""
+    d = Drawing(34)
+    x, y = 21.5, 17
+    for share in (1, 0.78, 0.56, 0.34):
+        ring = Ellipse((x, y), 40 * share, 32 * share, facecolor=tint("trpo", 0.46 - 0.36 * share))
+        d.ax.add_patch(ring)
+    look = {"fill": False, "edgecolor": style.colour("trpo", "text"), "linewidth": 2.6}
+    d.ax.add_patch(Ellipse((x, y), 40, 32, **look))
+    d.label(x, 28.6, "trust region", "trpo", weight="bold")
+    d.label(x, 25.2, r"KL $\leq\,\delta_{\mathrm{KL}}$", "trpo")
+    d.icon("sampler", x, y, 3.6, r"$\pi_{\mathrm{old}}$")
+    d.label(x, y - 5.7, "old policy")
+    d.icon("batch", x - 11.6, y, 2.9)
+    d.label(x - 11.6, y - 5.7, "batch")
+    d.arrow((25.6, 17.5), (36.6, 18.7), "ppo", linewidth=3.4)
+    d.icon("policy", 40.8, 19.2, 3.6)
+    d.label(43.4, 13.6, "new policy", ha="left")
+    d.arrow((45.2, 19.8), (54.4, 20.9), "muted", linestyle=":", arrowstyle="-")
+    ghost = {"fill": False, "edgecolor": style.colour("muted"), "linewidth": 2, "linestyle": ":"}
+    d.ax.add_patch(Circle((58.4, 21.4), 3.6, **ghost))
+    d.label(58.4, 27, "too far", "muted")
+    return d
+
+
+def backward_sweep() -> Drawing:
+    """Chapter 4: TD errors, added up from the end."""
+    d = Drawing(38)
+    apart = 12.6
+    for at in range(5):
+        x = 3.8 + apart * at
+        middle = x + apart / 2
+        d.icon("environment", x, 33, 2.7)
+        d.icon("critic", x, 25.4, 2.6)
+        if at:
+            d.arrow((x + 2.8, 7.4), (x - 2.8, 7.4), "ppo")
+            d.label(x, 10, r"$\gamma\lambda$", "ppo")
+        if at == 4:
+            break
+        d.arrow((x + 3.4, 33), (x + apart - 3.4, 33))
+        d.dot(middle - 0.3, 35.6, 1, "mark")
+        thin = {"linewidth": 1.8, "linestyle": ":"}
+        d.line([(middle, 31.4), (middle, 20.6)], **thin)
+        d.line([(x + 2.5, 23.6), (middle - 2, 20.6)], **thin)
+        d.line([(x + apart - 2.5, 23.6), (middle + 2, 20.6)], **thin)
+        d.box(middle, 17.8, 6, 4.6, "ink")
+        d.label(middle, 17.8, rf"$\delta_{at}$", size=18)
+        d.arrow((middle, 15), (middle, 10.6), "ppo")
+        d.box(middle, 7.4, 6, 5.6, "ppo", facecolor=tint("ppo", STRENGTH["ppo"]))
+        d.label(middle, 7.4, rf"$\hat A_{at}$", "ppo", size=18)
+    d.label(58.6, 7.4, "0", "ppo", size=18)
+    d.label(57.8, 33, "state", ha="left")
+    d.label(57.8, 25.4, "critic", ha="left")
+    d.label(52.2, 17.8, "TD errors", ha="left")
+    d.label(28, 1.8, "advantages, from the end back", "ppo")
+    return d
+
+
+def ppo_data_flow() -> Drawing:
+    """Chapter 5: rollout, advantages, minibatches, and back."""
+    d = Drawing(46)
+    d.icon("policy", 8, 33, 4.4)
+    d.label(13.2, 35.4, "policy", ha="left")
+    for behind in (1.8, 0.9):
+        d.box(7 + behind, 11 + behind, 7.2, 7.2, "muted", facecolor=tint("muted", STRENGTH["muted"]))
+    d.icon("environment", 7, 11, 3.6)
+    d.label(8, 4.6, "environments")
+    d.arrow((6.2, 27.4), (6.2, 17.4), "ppo")
+    d.arrow((9.8, 17.4), (9.8, 27.4))
+    d.arrow((13.4, 22), (21, 22))
+    d.label(16.6, 24.3, "steps")
+    d.icon("batch", 26.6, 22, 4.2)
+    d.label(26.6, 14.6, "batch")
+    d.icon("critic", 26.6, 35, 4.2)
+    d.label(32.2, 37.4, "critic", ha="left")
+    d.arrow((26.6, 30.6), (26.6, 27.4))
+    d.label(28.4, 29, "advantages", ha="left")
+    d.arrow((32, 22), (38, 22))
+    for row in range(4):
+        d.text(42.8, 24.8 - 5.2 * row, "ink", 7, 4.4)
+    d.label(42.8, 4.2, "minibatches")
+    d.arrow((47.4, 22), (51.6, 22))
+    d.box(57.6, 22, 10.4, 6, "ppo", facecolor=tint("ppo", STRENGTH["ppo"]))
+    d.label(57.6, 22, "loss", "ppo", weight="bold")
+    d.line([(57.6, 18.4), (57.6, 12)], "ink", linewidth=2.4)
+    d.arrow((57.6, 12), (47.4, 12))
+    d.label(52.8, 9.6, "epochs", ha="left")
+    d.line([(57.6, 25.6), (57.6, 42.6), (8, 42.6)], "ppo", linewidth=2.4)
+    d.arrow((8, 42.6), (8, 38), "ppo")
+    d.arrow((26.6, 42.6), (26.6, 39.6), "ppo")
+    d.label(45, 44.4, "gradient steps", "ppo")
+    return d
+
+
+def rlhf_pipeline() -> Drawing:
+    """Chapter 7: imitate, compare, improve."""
+    d = Drawing(49)
+    d.label(2, 46.4, "1  imitate", ha="left", weight="bold")
+    d.icon("batch", 5.4, 36, 3.4)
+    d.label(5.4, 29.8, "texts")
+    d.arrow((10.2, 36), (15.2, 36))
+    d.icon("reference", 20.4, 36, 4.2)
+    d.label(20.4, 42, "reference", "muted")
+    d.label(35, 46.4, "2  compare", ha="left", weight="bold")
+    d.text(37, 36, "good", 5, 7)
+    d.mark(37, 41.6, True)
+    d.text(43.6, 36, "bad", 5, 7)
+    d.mark(43.6, 41.6, False)
+    d.label(40.3, 29.8, "choices")
+    d.arrow((47.4, 36), (51.2, 36))
+    d.icon("reward model", 56.8, 36, 4.2)
+    d.label(56.6, 42.8, "reward model")
+    d.label(2, 23, "3  improve", ha="left", weight="bold")
+    d.line([(20.4, 31.2), (20.4, 19)], linewidth=3, linestyle=":")
+    d.label(22, 25.4, "stay close", "muted", ha="left")
+    d.icon("policy", 20.4, 14, 4.4)
+    d.label(14.6, 14, "policy", ha="right")
+    d.arrow((25.8, 14), (52.4, 14))
+    d.label(39, 16.2, "writes")
+    d.text(56.8, 14, "ink", 6.4, 7.4)
+    d.arrow((56.8, 30.8), (56.8, 18.8))
+    d.label(55.4, 24.8, "scores", ha="right")
+    d.line([(56.8, 9.4), (56.8, 2.4), (20.4, 2.4)], "ink", linewidth=2.4)
+    d.arrow((20.4, 2.4), (20.4, 8.6))
+    d.label(38.8, 4.6, r"PPO: reward $-\;\beta\,$KL")
+    return d
+
+
+def grpo_group() -> Drawing:
+    """Chapter 8: a group of answers, and its mean."""
+    d = Drawing(34)
+    d.text(5, 17, "ink", 6, 7.4)
+    d.label(5, 10.4, "prompt")
+    d.arrow((9, 17), (12.4, 17))
+    d.icon("policy", 17.4, 17, 4.2)
+    d.label(17.4, 10.4, "policy")
+    d.label(34.4, 32, "group", weight="bold")
+    d.label(47, 32, "reward", weight="bold")
+    mean = 49
+    for row, reward in enumerate((13, 3, 11, 5)):
+        y = 25.8 - 6.6 * row
+        hue = "good" if 41 + reward > mean else "bad"
+        d.arrow((22.4, 17 + (y - 17) * 0.24), (30, y), linewidth=1.8)
+        d.text(34.4, y, "ink", 7.2, 5)
+        d.bar(41, 41 + reward, y, "faint", 3)
+        d.bar(min(mean, 41 + reward), max(mean, 41 + reward), y, hue, 3)
+        way = 1 if hue == "good" else -1
+        d.arrow((60, y - 2.2 * way), (60, y + 2.4 * way), hue, linewidth=3.4)
+    d.line([(mean, 3.2), (mean, 29)], "grpo", linewidth=3.4, zorder=5)
+    d.label(mean, 1.5, "mean", "grpo", weight="bold")
+    return d
+
+
+def dpo_pair() -> Drawing:
+    """Chapter 9: two texts, each compared with the reference."""
+    d = Drawing(34)
+    for y, hue, name, way in ((25, "good", "chosen", 1), (11.6, "bad", "rejected", -1)):
+        d.text(6, y, hue, 7, 7.4)
+        d.mark(12.4, y, way > 0)
+        d.label(6, y - 5.9, name, hue)
+        d.line([(18, y), (62, y)], "faint", linewidth=3)
+        d.icon("reference", 40, y, 3.5)
+        d.arrow((40 + 4.2 * way, y), (40 + 10.4 * way, y), hue, linewidth=3.4)
+        d.icon("policy", 40 + 14.4 * way, y, 3.5)
+    d.label(40, 31.6, "reference", "muted")
+    d.label(54.4, 31.6, "policy", "ppo")
+    d.arrow((24, 2), (58, 2))
+    d.label(41, 4, "more probable")
+    return d
+
+
+def four_loops() -> Drawing:
+    """Chapter 10: who writes, who scores, and what is renewed."""
+    d = Drawing(60)
+    d.line([(32, 1), (32, 59)], "faint")
+    d.line([(1, 30), (63, 30)], "faint")
+    for x, y, title, new in (
+        (1.5, 31, "PPO", "reward model fixed"),
+        (34, 31, "iterative PPO", "reward model retrained"),
+        (1.5, 1, "online DPO", "new pairs each update"),
+        (34, 1, "lagging sampler", "texts from an old copy"),
+    ):
+        d.label(x, y + 26, title, ha="left", weight="bold")
+        d.label(x, y + 22.6, new, "muted", ha="left", size=SMALLEST)
+        lagging, pairs = title == "lagging sampler", title == "online DPO"
+        writer = y + 15.6 if lagging else y + 10
+        d.icon("policy", x + 5, y + (4.8 if lagging else 10), 3.6)
+        if lagging:
+            d.icon("sampler", x + 5, writer, 3.6)
+            d.arrow((x + 5, y + 8.8), (x + 5, y + 11.8), "muted", linewidth=3)
+        d.arrow((x + 9.2, writer + (0 if lagging else 1.4)), (x + (14.8 if pairs else 17.2), y + 15.6))
+        if pairs:
+            d.text(x + 19, y + 15.6, "good", 4.8, 6)
+            d.text(x + 24.8, y + 15.6, "bad", 4.8, 6)
+        else:
+            d.icon("batch", x + 22, y + 15.6, 3)
+        if title == "iterative PPO":
+            d.arrow((x + 26.2, y + 2.6), (x + 26.2, y + 7.4), "ppo", bend=0.95, linewidth=3)
+        d.icon("reward model", x + 22, y + 4.8, 3.3)
+        d.arrow((x + 22, y + 12), (x + 22, y + 9))
+        d.arrow((x + 17.8, y + 4.8), (x + 9.4, y + (4.8 if lagging else 8.4)))
+    return d
+
+
+DIAGRAMS: Final = (
+    agent_environment,
+    policy_gradient,
+    actor_critic,
+    trust_region,
+    backward_sweep,
+    ppo_data_flow,
+    rlhf_pipeline,
+    grpo_group,
+    dpo_pair,
+    four_loops,
+)
+
+
+def svg(draw: Callable[[], Drawing]) -> str:
+    """Return a diagram as the text of its file, the same each time."""
+    text = StringIO()
+    with mpl.rc_context(style.settings()):
+        draw().fig.savefig(text, format="svg", metadata={"Date": None, "Creator": None})
+    return text.getvalue()
+
+
+def main() -> None:
+    """Draw all."""
+    OUT.mkdir(exist_ok=True)
+    for draw in DIAGRAMS:
+        (OUT / f"{draw.__name__}.svg").write_text(svg(draw), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
