@@ -216,7 +216,7 @@ def _price(answer: Callable[..., Any], rewards: Tensor, nats: float) -> float:
     return beta
 
 
-@CHAPTER.check("beta-for", section="sec-rlhf-beta")
+@CHAPTER.check("beta-for", section="sec-rlhf-beta", seconds=60)
 def beta_for(answer: Answer) -> Findings:
     # Two texts, rewards 0 and 1: at β = 0.5 the weights are 0.119 and 0.881, and the KL is 0.328 nats.
     pair = torch.tensor([[0.0, 1.0]])
