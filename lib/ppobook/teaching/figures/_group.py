@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 import torch
 
-from ppobook.language import group_advantages
+from ppobook.language.grpo import group_advantages
 from ppobook.teaching import style
 from ppobook.teaching.figures._figure import Figure
 
