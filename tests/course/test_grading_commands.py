@@ -21,7 +21,6 @@ from ppobook.cli import main
 from ppobook.course import checking, sandbox, settings, trail, work
 from ppobook.course import run as grading_run
 from ppobook.course.grading import part_seeds
-from ppobook.course.marking import Marking
 from ppobook.course.records import read_record
 from ppobook.teaching import checks
 
@@ -219,21 +218,3 @@ def test_other_points_in_course_yml_are_said_and_count_once_they_are_released(gr
     page = (graded / "feedback" / "bob" / "week-02.html").read_text()
     assert '<a href="#clipped-loss">clipped-loss</a></th><td>2 / 2</td>' in page
     assert said not in run("grades", "week-02")
-
-
-def test_marks_of_a_class_and_the_tables_of_the_platforms(graded, run):
-    course = settings.load(graded)
-    state = work.state(course, "week-02")
-    marking = Marking(graded, course.secret, {"week-02": (state.sheet, state.submissions)})
-    for entry in marking.question("week-02", "pessimism")["entries"]:
-        marking.mark("week-02", "pessimism", entry["seen"], 1 if "It depends" in entry["html"] else 5, "Yes.")
-    assert "to mark" not in run("grades", "week-02", "--form", "canvas")
-    run("grades", "week-02", "--form", "moodle")
-    tables = {form: graded / "grades" / f"{form}-week-02.csv" for form in ("canvas", "moodle")}
-    canvas = [line.rsplit(",", 1)[1] for line in tables["canvas"].read_text().splitlines()]
-    # All points; 9 by a correction, less a tenth for a late day; the group, of which one handed in.
-    assert canvas == ["week-02", "13", "13", "8.1", "7", "7"]
-    moodle = list(csv.reader(io.StringIO(tables["moodle"].read_text(), newline="")))
-    assert moodle[2] == ["bob", "bob@uni.example", "8.1", moodle[2][3]]
-    assert "clipped-loss: all is right" in moodle[2][3]
-    assert "pessimism: Yes." in moodle[2][3]

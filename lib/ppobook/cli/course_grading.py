@@ -114,6 +114,7 @@ def _grade(opened: Course, name: str, part: str | None, again: bool, processes: 
         print(f"{found.cpu:.0f} CPU seconds, start-up included, {each:.1f} a submission")
     if not counting:
         print(f"nothing was handed in yet: ppobook course collect {name} SOURCE")
+    _say_without_notebook(opened, name)
     _say_waiting(work.state(opened, name))
     if found.failed:
         raise SystemExit(1)
@@ -163,13 +164,13 @@ def feedback(names: Names = (), /, *, give_back: MaybeFile = None, course: Folde
     from datetime import UTC, datetime
 
     from ppobook.course import lateness, returning, roster, settings, work
-    from ppobook.course.feedback import Page
+    from ppobook.course.feedback import Page, words
     from ppobook.course.safe_text import line
     from ppobook.run.files import atomic_write
 
     opened = settings.load(course)
     students = {one.student_id: one.name for one in roster.load(opened.folder)}
-    setting, chosen = work.setting(opened), work.released(opened, names)
+    sentences, chosen = words(opened.folder), work.released(opened, names)
     if give_back is not None and len(chosen) != 1:
         raise ValueError("give_back must be the download of one assignment; name it")
     for name in chosen:
@@ -180,7 +181,7 @@ def feedback(names: Names = (), /, *, give_back: MaybeFile = None, course: Folde
             found = state.records[who], state.scores[who], students[who]
             path = opened.folder / "feedback" / who / f"{name}.html"
             path.parent.mkdir(parents=True, exist_ok=True)
-            page = Page(setting, state.sheet, submission, *found, over)
+            page = Page(opened, sentences, state.sheet, submission, *found, over)
             atomic_write(path, page.html(), sync=False)
         print(f"{name}: {validation.counted(len(graded), 'page')} written")
         if give_back is not None:
@@ -309,6 +310,14 @@ def _say_waiting(state: State) -> None:
         print(f"! {name}: late, but not known how late, so all points count for now: {', '.join(late)}")
 
 
+def _say_without_notebook(course: Course, name: str) -> None:
+    """Say who handed something in that cannot be graded."""
+    from ppobook.course import collecting
+
+    if who := collecting.without_notebook(course, name):
+        print(f"! {name}: handed in without a notebook that can be read: {', '.join(who)}")
+
+
 def _say_unfinished(course: Course, state: State) -> None:
     """Say what keeps an assignment's grades from being final."""
     from ppobook.course import run
@@ -317,4 +326,5 @@ def _say_unfinished(course: Course, state: State) -> None:
     if todo := run.due(course.folder, state.sheet, state.submissions):
         said = validation.counted(len(todo), "submission")
         print(f"! {name}: {said} to grade: ppobook course grade {name}")
+    _say_without_notebook(course, name)
     _say_waiting(state)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import statistics
 from collections.abc import Iterator, Mapping, Sequence
 
-from ppobook.course.feedback import number, paragraphs
+from ppobook.course.feedback import headed, number
 from ppobook.course.gradebook import Score
 from ppobook.course.pack import PackPart
 from ppobook.course.records import Record, Sheet, Submission
@@ -71,11 +71,11 @@ def _table(sheet: Sheet, mine: _Mine) -> Iterator[str]:
         marked = [one.points for one in found if not one.waiting]
         waiting = len(found) - len(marked)
         answered = sum(_written(record, part) for record, _ in mine.values())
-        full = "–"
-        if marked and answered > waiting:
+        full = mean = "–"
+        if answered > waiting:  # those who left it blank are no mean of the others
             full = f"{100 * sum(one >= part.points for one in marked) / len(marked):.0f} %"
+            mean = number(statistics.fmean(marked))
         full += f", {waiting} to mark" if waiting else ""
-        mean = number(statistics.fmean(marked) if marked else 0.0)
         rows.append((part.name, str(answered), full, f"{mean} / {number(part.points)}"))
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     for first, *others in rows:
@@ -102,7 +102,7 @@ def _mistakes(sheet: Sheet, mine: _Mine) -> tuple[_Rows, dict[str, str]]:
             if kind == "mistake" and name in part.partial:
                 said += f", worth {number(100 * part.partial[name])} % of the points"
             found.setdefault(said, []).append(student)
-            for head, text in paragraphs(str(verdict.get("message") or "")):
+            for head, text in map(headed, verdict.get("said", ())):
                 if head == "Think":
                     think.setdefault(said, text)
     return found, think

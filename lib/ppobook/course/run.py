@@ -74,7 +74,7 @@ def grade(
         cpu, count = 0.0, 0
         with Progress(len(todo), 0, name, "submission", shown) as progress:
             for submission, result, error in graded(todo, open_grader, processes, seconds):
-                for record in _records(folder, sheet, submission, result, error, part):
+                for record in _records(folder, sheet, submission, result, error, part) if result else ():
                     write_record(folder, record)
                 if error:
                     (nothing if result else failed)[submission.by] = error
@@ -102,7 +102,6 @@ def due(
         content = digest(submission.path.read_bytes())
         return all(
             record is not None
-            and not record.failed
             and (record.submission, record.by, record.pack) == (content, submission.by, sheet.pack)
             and (part is not None or record.checks == sheet.checks)
             for record in mine
@@ -124,13 +123,13 @@ def _records(
     old = read_records(folder, sheet.assignment, submission.students)
     for student in submission.students:
         before = old.get(student)
-        if error and before is not None and not before.failed and before.submission == content:
+        if error and before is not None and before.submission == content:
             continue  # what was found earlier is better than nothing
         if part is not None and before is not None:
             parts = {**before.parts, part: result["parts"][part]}
             checks = {**before.checks, part: sheet.checks[part]}
             yield replace(before, result={**before.result, "parts": parts}, checks=checks)
             continue
-        failed = "" if result else error
-        facts = (submission.by, content, sheet.pack, dict(sheet.checks), failed, result)
-        yield Record(sheet.assignment, student, *facts)
+        yield Record(
+            sheet.assignment, student, submission.by, content, sheet.pack, dict(sheet.checks), result
+        )
