@@ -8,7 +8,7 @@ import pytest
 from small_course import SECRET, write_course
 
 from ppobook.cli import main
-from ppobook.course import checking, lateness, packs, settings, trail
+from ppobook.course import checking, packs, settings
 
 
 def run(*words):
@@ -119,13 +119,3 @@ def test_a_walk(folder, tmp_path, capsys):
     assert "0 new submissions, 3 already kept" in capsys.readouterr().out
     assert run("grades", "--course", folder) == 0
     assert "! week-01: handed in without a notebook that can be read: bob\n" in capsys.readouterr().out
-
-
-def test_of_the_extensions_in_the_trail_the_last_counts(folder):
-    for until, reason in (("2027-03-08 12:00", 'ill: "flu"'), ("2027-03-07 12:00", "well again")):
-        words = ("extend", "bob", "week-01", "--until", until, "--reason", reason)
-        assert run(*words, "--course", folder) == 0
-    course = settings.load(folder)
-    due = [lateness.deadline(course, course.assignments[0], one) for one in ("bob", "ada")]
-    assert [f"{one:%m-%d %H:%M}" for one in due] == ["03-07 12:00", "03-01 23:59"]
-    assert [one["reason"] for one in trail.read(folder)] == ['ill: "flu"', "well again"]

@@ -95,6 +95,12 @@ def test_formatting_gives_no_note(handed_in):
     assert Looks(pack_of("week", given), model, [given]).of(json.dumps(handed_in).encode()) == []
 
 
+def test_a_line_that_was_mended_in_what_was_handed_out_gives_no_note():
+    given = notebook(PUBLIC.replace("2 * entry", "3 * entry"))
+    handed_in = json.dumps(notebook(PUBLIC)).encode()
+    assert Looks(pack_of("week", given), {"double": PUBLIC}, [given]).of(handed_in) == []
+
+
 def test_a_dropped_exercise_and_one_of_the_earlier_pack_give_no_note(tmp_path):
     course = write_course(tmp_path)
     own = tmp_path / "exercises" / "90_doubling.md"

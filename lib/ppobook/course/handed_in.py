@@ -129,17 +129,7 @@ def read(
             files = archives.of_zip(path, course.timezone)
         except RefusedError as error:
             raise ValueError(f"source {path.name!r}: {error}") from None
-    return _grouped(_inside(files, students, assignment), time, students, assignment), notes
-
-
-def _inside(files: list[File], students: Sequence[Student], assignment: str) -> list[File]:
-    """Look inside a folder that is nobody's and holds everything."""
-    while len({one.parts[0] for one in files}) == 1 and all(len(one.parts) > 1 for one in files):
-        top = files[0].parts[0]
-        if MOODLE.fullmatch(top) or _of_file(top, students, assignment):
-            break
-        files = [replace(one, parts=one.parts[1:]) for one in files]
-    return files
+    return _grouped(files, time, students, assignment), notes
 
 
 def _grouped(
