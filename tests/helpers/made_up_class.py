@@ -93,7 +93,6 @@ def grade_one(content: bytes, by: str) -> dict[str, Any]:
         "manual": {"hunt-minmax-why": answer.get("text", "")},
         "errors": [],
         **{key: answer[key] for key in ("missing", "unclear") if key in answer},
-        "cpu": 1.5,
     }
 
 

@@ -71,6 +71,8 @@ def regrade(
 
 def _grade(opened: Course, name: str, part: str | None, again: bool, processes: int) -> None:
     """Grade an assignment, or one part of it."""
+    import time
+
     from ppobook.course import collecting, graders, own_checks, packs, run, sandbox, sets, trail, work
     from ppobook.course.safe_text import line
 
@@ -91,6 +93,7 @@ def _grade(opened: Course, name: str, part: str | None, again: bool, processes: 
         print(f"{said} to grade; it takes a moment to begin", flush=True)
         if part is not None:
             trail.note(opened.folder, "regrade", assignment=name, part=part, submissions=len(todo))
+    began = time.monotonic()
     opener = partial(graders.open_grader, opened.folder, name, only=part)
     # The process that grades keeps the time itself; its limit is for one that an answer keeps busy.
     found = run.grade(
@@ -110,8 +113,8 @@ def _grade(opened: Course, name: str, part: str | None, again: bool, processes: 
     failed = f", {len(found.failed)} failed (grade again to retry)" if found.failed else ""
     print(f"{validation.counted(found.graded, 'submission')} graded, {found.kept} graded already{failed}")
     if todo:
-        each = found.cpu / len(todo)
-        print(f"{found.cpu:.0f} CPU seconds, start-up included, {each:.1f} a submission")
+        seconds = time.monotonic() - began
+        print(f"{seconds:.0f} seconds, start-up included, {seconds / len(todo):.1f} a submission")
     if not counting:
         print(f"nothing was handed in yet: ppobook course collect {name} SOURCE")
     _say_without_notebook(opened, name)
@@ -239,12 +242,8 @@ def report(names: Names = (), /, *, with_names: bool = False, course: Folder = "
 
     opened = settings.load(course)
     count = len(roster.load(opened.folder))
-    found = []
-    for name in work.released(opened, names):
-        state = work.state(opened, name)
-        facts = (state.sheet, state.submissions, state.records, state.scores, count)
-        found.append(report.report(*facts, names=with_names))
-    print("\n\n".join(found))
+    states = [work.state(opened, name) for name in work.released(opened, names)]
+    print("\n\n".join(report.report(state, count, names=with_names) for state in states))
 
 
 @command

@@ -60,7 +60,6 @@ class Result:
     missing: list[str] = field(default_factory=list)
     unclear: list[str] = field(default_factory=list)
     errors: list[dict[str, str]] = field(default_factory=list)
-    cpu: float = 0.0
 
 
 def part_seeds(secret: str, student: str, submission: bytes) -> Callable[[str], int]:
@@ -148,7 +147,6 @@ class _Run:
             # The student's process is sent seeds that are drawn, which must be nobody else's.
             with checks.fixed_seeds(0), Sandbox(self.limits) as sandbox:
                 done = self._once(Grader(sandbox))
-            self.result.cpu += sandbox.cpu
             if done:
                 break
             if time.monotonic() >= self.until:
