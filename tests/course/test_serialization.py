@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import torch
 
-from ppobook.course.serialization import Malformed, Opaque, Reader, Writer
+from ppobook.course.serialization import Malformed, Reader, Writer
 
 VALUES = [
     None,
@@ -62,8 +62,7 @@ def test_a_fraction_is_a_number_and_an_object_only_a_name():
     assert back(Fraction(1, 4)) == 0.25
     assert back(range(3)) == [0, 1, 2]
     found = back({1, 2})
-    assert isinstance(found, Opaque)
-    assert type(found).__name__ == "set"
+    assert (type(found).__name__, isinstance(found, set)) == ("set", False)
 
 
 FORGED = {
