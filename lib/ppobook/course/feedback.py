@@ -117,7 +117,7 @@ class Page:
             "kind": kind,
             "name": name,
             "sentence": key if key in self.words else "other",
-            "what": said[0].partition("\n")[0][:_EXCEPTION] if kind == "raised" and said else name,
+            "what": said[0][:_EXCEPTION] if kind == "raised" and said else name,
             "checked": checked if kind in _ADVISED else [],
             # What another variant says of its numbers.
             "note": next((text for text in said if text[:1] == "("), "") if kind in _ADVISED else "",
@@ -130,8 +130,8 @@ class Page:
             # What was seen on random problems is numbers of hidden probes.
             if (head in ("Think", "Read") and kind in _ADVISED) or (head == "Seen" and kind == "mistake"):
                 yield head.lower(), Markup(inline(text))
-            elif kind == "raised" and (line := re.search(r"in line \d+ of your cell:\n.*", paragraph)):
-                yield "seen", Markup(plain(" ".join(line[0].split()), _EXCEPTION))
+            elif kind == "raised" and (line := re.search(r"in line \d+ of your cell:.*", paragraph)):
+                yield "seen", Markup(plain(line[0], _EXCEPTION))
 
 
 def _shown(value: Any) -> Markup:

@@ -12,6 +12,7 @@ without it.
 from __future__ import annotations
 
 import contextlib
+import re
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -220,7 +221,7 @@ class _Run:
             except Exception as error:
                 words = f"the check cannot read what came back ({type(error).__name__}: {error})"
                 verdict = Verdict("returned", words, "")
-            self._put(part, verdict.kind, verdict.name, *verdict.paragraphs)
+            self._put(part, verdict.kind, verdict.name, *_paragraphs(verdict.message))
         except Ended as ended:
             if not self._leftovers(ended):
                 self._put(part, "slow" if ended.reason == "time" else "ended", ended.words)
@@ -230,3 +231,14 @@ class _Run:
         name, *paragraphs = (whole(text[:_MESSAGE]) for text in said)
         points = part.points if kind == "right" else 0.0
         self.result.parts[part.name] = PartResult(points, kind, name, tuple(paragraphs))
+
+
+def _paragraphs(message: str) -> list[str]:
+    """The paragraphs below the first line of a check's message, each in one line as before it was wrapped."""
+    joined: list[str] = []
+    for line in message.splitlines()[1:]:
+        if re.match(r"  \S", line) or not joined:
+            joined.append(line.strip())
+        else:
+            joined[-1] += f" {line.strip()}"
+    return joined

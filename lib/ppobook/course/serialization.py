@@ -57,6 +57,8 @@ class Writer:
             return self.node(value.item())
         if value is None or isinstance(value, bool | int | float | str):
             return value
+        if isinstance(value, bytes):
+            return ["bytes", encoded(value)]
         if isinstance(value, tuple):
             return ["tuple", *self.content([*value])]
         if isinstance(value, list | dict):
@@ -195,6 +197,8 @@ class Reader:
                 return self.referred(number)
             case "tuple", (entries,):
                 return tuple([self.value(entry) for entry in entries])
+            case "bytes", (data,):
+                return base64.b64decode(data)
             case "opaque", (str() as name,):
                 return opaque(name)
             case "array", (number, *content):

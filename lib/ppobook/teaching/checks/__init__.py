@@ -88,14 +88,12 @@ class Verdict:
     kind is "right", "mistake", "property", "not yet", "so far" (right, and not all of it is there), "raised"
     (the reader's function raised an exception), "returned" (what came back has the wrong type or shape) or
     "slow". name is the mistake's name or the
-    failed property's words, for a program to read; message is for the reader, and below its first line has
-    the paragraphs, wrapped.
+    failed property's words, for a program to read; message is for the reader.
     """
 
     kind: str
     name: str
     message: str
-    paragraphs: tuple[str, ...] = ()
 
     @property
     def right(self) -> bool:
@@ -424,14 +422,13 @@ def _verdict(kind: str, name: str, *paragraphs: str) -> Verdict:
             "numbers where a tensor operation would do?",
         )
     lines = [_HEADLINES[kind].format(name)]
-    paragraphs = tuple(paragraph[:_LONGEST] for paragraph in paragraphs)
     for paragraph in paragraphs:
-        for line in paragraph.splitlines():
+        for line in paragraph[:_LONGEST].splitlines():
             hang = " " * (len(line) - len(line.lstrip()) + 4)
             lines += textwrap.wrap(
                 line, 92, initial_indent="  ", subsequent_indent=hang, break_on_hyphens=False
             )
-    return Verdict(kind, name, "\n".join(lines), paragraphs)
+    return Verdict(kind, name, "\n".join(lines))
 
 
 def _own(value: Any) -> Any:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -212,7 +211,7 @@ class Steps:
         self.rates: list[float] = []
         # Each parameter, its value and its gradient, at the first step.
         self.first: list[tuple[Tensor, Tensor, Tensor]] = []
-        self.chance: list[str] = []  # a digest of torch's generator at each step
+        self.chance: list[bytes] = []  # torch's generator at each step
         self.count = 0
         self.stale = False
 
@@ -233,7 +232,7 @@ class Steps:
 
         def note(optimizer: Any, *_: Any) -> None:
             self.count += 1
-            self.chance.append(hashlib.sha256(torch.get_rng_state().numpy().tobytes()).hexdigest())
+            self.chance.append(torch.get_rng_state().numpy().tobytes())
             for group in optimizer.param_groups if self.count == 1 else ():
                 for p in group["params"]:
                     slope = torch.zeros_like(p) if p.grad is None else p.grad.clone()
