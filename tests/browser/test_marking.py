@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from axe_playwright_python.sync_playwright import Axe
-from made_up_class import SHEET, graded_class, hand_in, scores_of
+from made_up_class import COURSE, SHEET, graded_class, hand_in, scores_of
 from playwright.sync_api import Page, expect
 
 from ppobook.course import feedback
@@ -134,9 +134,9 @@ def test_a_feedback_page_can_be_used_by_all(tmp_path: Path, page: Page) -> None:
     graded_class(tmp_path, handed)
     record, score = read_record(tmp_path, "week-03", "ada"), scores_of(tmp_path, [handed])["ada"]
     assert record is not None
-    setting = feedback.Setting("Policy optimization", feedback.words(tmp_path))
+    made = feedback.Page(COURSE, feedback.words(tmp_path), SHEET, handed, record, score, "Ada Lovelace")
     file = tmp_path / "page.html"
-    file.write_text(feedback.Page(setting, SHEET, handed, record, score, "Ada Lovelace").html())
+    file.write_text(made.html())
     page.goto(file.as_uri())
     found = Axe().run(page)
     assert not found.response["violations"], found.generate_report()

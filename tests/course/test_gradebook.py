@@ -59,6 +59,13 @@ def test_a_mark_is_of_one_text_and_can_be_taken_back(tmp_path, handed):
     assert score(tmp_path, handed, "bob").waiting == (WHY,)
 
 
+def test_points_that_a_person_gave_are_scaled_with_the_part(tmp_path, handed):
+    mark(tmp_path, 2)
+    part = replace(SHEET.part(WHY), points=4.5)
+    sheet = replace(SHEET, parts=(part,))
+    assert score(tmp_path, handed, sheet=sheet).points == 3
+
+
 # --- corrections --------------------------------------------------------------------------------------------
 
 

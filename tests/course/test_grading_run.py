@@ -68,7 +68,6 @@ def test_what_cannot_be_graded_gets_nothing_and_a_reason_and_stops_nobody(course
     assert scores(course, handed) == {"ada": 7, "bob": 0, "eve": 0, "mel": 0, "zoe": 0}
     assert read_record(course, "week-03", "bob").text("hunt-minmax-why") == "It is min."
     assert "RuntimeError: <script>" in capfd.readouterr().err
-    assert found.cpu > 1.5
     assert run.due(course, SHEET, handed) == []
 
 

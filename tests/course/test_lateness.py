@@ -50,6 +50,7 @@ def test_extensions_hold_for_the_group(tmp_path):
     course = write_course(tmp_path)
     week, other = course.assignments
     until = week.due + timedelta(days=4)
-    extend(course, "mel", week.name, until, "ill")
+    extend(course, "mel", week.name, until + timedelta(days=9), "ill")
+    extend(course, "mel", week.name, until, "well again")
     assert [deadline(course, week, who) for who in ("eve", "mel", "ada")] == [until, until, week.due]
     assert deadline(course, other, "mel") == other.due

@@ -2,16 +2,13 @@
 
 import copy
 import json
-import re
-import subprocess
-import sys
 
 import pytest
 from filled_in import pack_of
 from small_course import write_course
 from tiny_book import replace
 
-from ppobook.course import masters, packs, sets
+from ppobook.course import masters, packs
 from ppobook.course.graders import open_grader
 from ppobook.course.looks import Looks
 from ppobook.course.rebuild import rebuild
@@ -81,58 +78,27 @@ def test_looks(solution, more, said):
     assert said in " ".join(found)
 
 
-# --- a class of honest students -----------------------------------------------------------------------------
-
-HONEST = {
-    "clip-table-up": "def table_up():\n    return {r: (r, min(r, 1.2), 1, 1, r > 1.2) for r in (0.5, 1.5)}",
-    "clipped-loss": """def clipped_loss(logp, old_logp, advantages, eps):
-    '''My loss.'''
-    r = (logp - old_logp.detach()).exp()
-    a = advantages.detach( )
-    bound = {True: 1 + eps}
-    return -torch.min(r * a, r.clip(1-eps, bound[True]) * a).mean()""",
-}
-
-
-def black(source):
-    """Format a cell as Black does; one with a magic stays."""
-    done = subprocess.run(
-        [sys.executable, "-m", "ruff", "format", "-"],
-        input=source,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    return done.stdout or source
+@pytest.mark.parametrize(
+    "handed_in",
+    [
+        notebook(OWN),
+        {"cells": [cell | {"source": cell["source"].replace("'", '"')} for cell in notebook(OWN)["cells"]]},
+        {"cells": [cell | {"source": f"\n{cell['source']}  \r\n"} for cell in notebook(OWN)["cells"]]},
+        {"cells": [cell | {"source": f"{cell['source']}  # mine"} for cell in notebook(OWN)["cells"]]},
+    ],
+    ids=["as written", "quotes", "line ends", "comments"],
+)
+def test_formatting_gives_no_note(handed_in):
+    model = {"double": PUBLIC}
+    given = notebook(None, "exec('y = 1')")
+    handed_in["cells"].insert(2, given["cells"][2] | {"source": 'exec( "y = 1" )'})
+    assert Looks(pack_of("week", given), model, [given]).of(json.dumps(handed_in).encode()) == []
 
 
-FORMATS = {
-    "as written": lambda source: source,
-    "Black": black,
-    "line ends": lambda source: source.replace("\n", "\r\n"),
-    "spaces": lambda source: re.sub(r"$", "  ", source, flags=re.M) + "\n\n",
-}
-
-
-@pytest.mark.parametrize("way", FORMATS)
-def test_formatting_gives_no_note(tmp_path, way):
-    labels = "clip-table-up, clipped-loss, hunt-division, hunt-stale"
-    course = write_course(
-        tmp_path, ("set: 90_doubling", f"set: 03_the_clipped_surrogate, exercises: [{labels}]")
-    )
-    pack = packs.make(course, course.assignments[0])
-    public = masters.solutions(sets.open_set("03_the_clipped_surrogate").notebook)
-    # Whoever mends a Hunt's function changes a line of it, and has the book's.
-    answers = {**HONEST, "hunt-division": public["hunt-division"].source}
-    handed_in = masters.fill(pack.notebook, answers)
-    changed = 0
-    for cell in handed_in["cells"]:
-        if cell["cell_type"] == "code":
-            before, cell["source"] = cell["source"], FORMATS[way](cell["source"])
-            changed += cell["source"] != before
-    assert changed > 10 or way == "as written"
-    model = {one.name: public[one.name].source for one in pack.tested}
-    assert Looks(pack, model, [pack.notebook]).of(json.dumps(handed_in).encode()) == []
+def test_a_line_that_was_mended_in_what_was_handed_out_gives_no_note():
+    given = notebook(PUBLIC.replace("2 * entry", "3 * entry"))
+    handed_in = json.dumps(notebook(PUBLIC)).encode()
+    assert Looks(pack_of("week", given), {"double": PUBLIC}, [given]).of(handed_in) == []
 
 
 def test_a_dropped_exercise_and_one_of_the_earlier_pack_give_no_note(tmp_path):

@@ -14,7 +14,7 @@ from small_course import SECRET, write_course
 from tiny_book import replace
 
 from ppobook.cli import main
-from ppobook.course import choosing, masters, packs, sets
+from ppobook.course import choosing, masters, packs, sets, work
 from ppobook.course.handing_in import requirements
 from ppobook.course.sources import names as names_of
 from ppobook.teaching.tags import part
@@ -245,7 +245,9 @@ def test_what_was_handed_out_changes_only_when_asked(tmp_path):
     course = write_course(tmp_path)
     assert packs.release(course, "week-01")[1] == "new"
     replace(tmp_path / "exercises" / "90_doubling.md", "Double it.", "Double it twice.")
+    assert work.changed(course, "week-01")
     with pytest.raises(ValueError, match="--replace releases it anew"):
         packs.release(course, "week-01")
     assert packs.release(course, "week-01", replace=True)[1] == "changed"
+    assert not work.changed(course, "week-01")
     assert packs.release(course, "week-01")[1] == "unchanged"

@@ -115,16 +115,13 @@ def test_nothing_is_possible_that_should_not_be(grader, cell):
     assert "Memory" in grader.cell("import numpy as np\na = np.ones(2**30)", 300.0)["type"]
 
 
-def test_an_endless_cell_is_stopped_and_what_was_used_is_reported(open_grader):
+def test_an_endless_cell_is_stopped_and_what_is_printed_fills_nothing(open_grader):
     grader = open_grader()
     assert grader.cell("while True: pass", 0.5)["type"] == "_TooSlow"
     assert (
         grader.cell("for _ in range(1000): print('x' * 10_000); import os; os.write(1, b'x' * 10**5)", 300.0)
         is None
     )
-    used = grader.sandbox
-    used.close()
-    assert 0.5 < used.cpu < 60
 
 
 def test_it_ends_with_the_grader(tmp_path):

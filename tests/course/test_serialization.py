@@ -1,6 +1,5 @@
 """Values as JSON and back; and messages that somebody made up."""
 
-import functools
 import json
 from fractions import Fraction
 
@@ -8,7 +7,7 @@ import numpy as np
 import pytest
 import torch
 
-from ppobook.course.serialization import LARGEST, Malformed, Opaque, Reader, TooLarge, Writer
+from ppobook.course.serialization import Malformed, Reader, Writer
 
 VALUES = [
     None,
@@ -64,24 +63,7 @@ def test_a_fraction_is_a_number_and_an_object_only_a_name():
     assert back(Fraction(1, 4)) == 0.25
     assert back(range(3)) == [0, 1, 2]
     found = back({1, 2})
-    assert isinstance(found, Opaque)
-    assert type(found).__name__ == "set"
-
-
-@pytest.mark.parametrize(
-    "value",
-    [
-        range(10**9),
-        functools.reduce(lambda row, _: [row], range(100), 1.0),
-        "x" * LARGEST,
-        [np.zeros(10**6) for _ in range(9)],
-        torch.zeros(1).as_strided((10**10,), (0,)),
-    ],
-    ids=["entries", "levels", "text", "arrays", "a view"],
-)
-def test_what_is_too_large_is_refused(value):
-    with pytest.raises(TooLarge):
-        Writer().node(value)
+    assert (type(found).__name__, isinstance(found, set)) == ("set", False)
 
 
 FORGED = {

@@ -56,7 +56,6 @@ def test_with_other_numbers_the_solution_is_right_and_the_public_one_is_wrong(
     (blank,) = (c["source"] for c in notebook["cells"] if masters.tags(c) == [f"solution:{one.part}"])
     assert run(exercises, notebook, one, blank).kind == "not yet"
     assert any(one.note in cell["source"] for cell in notebook["cells"])
-    assert one.note in one.message("✗ Not right")
 
 
 @pytest.mark.parametrize(("master", "one"), BUGS)

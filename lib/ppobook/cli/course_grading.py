@@ -71,6 +71,8 @@ def regrade(
 
 def _grade(opened: Course, name: str, part: str | None, again: bool, processes: int) -> None:
     """Grade an assignment, or one part of it."""
+    import time
+
     from ppobook.course import collecting, graders, own_checks, packs, run, sandbox, sets, trail, work
     from ppobook.course.safe_text import line
 
@@ -91,6 +93,7 @@ def _grade(opened: Course, name: str, part: str | None, again: bool, processes: 
         print(f"{said} to grade; it takes a moment to begin", flush=True)
         if part is not None:
             trail.note(opened.folder, "regrade", assignment=name, part=part, submissions=len(todo))
+    began = time.monotonic()
     opener = partial(graders.open_grader, opened.folder, name, only=part)
     # The process that grades keeps the time itself; its limit is for one that an answer keeps busy.
     found = run.grade(
@@ -110,10 +113,11 @@ def _grade(opened: Course, name: str, part: str | None, again: bool, processes: 
     failed = f", {len(found.failed)} failed (grade again to retry)" if found.failed else ""
     print(f"{validation.counted(found.graded, 'submission')} graded, {found.kept} graded already{failed}")
     if todo:
-        each = found.cpu / len(todo)
-        print(f"{found.cpu:.0f} CPU seconds, start-up included, {each:.1f} a submission")
+        seconds = time.monotonic() - began
+        print(f"{seconds:.0f} seconds, start-up included, {seconds / len(todo):.1f} a submission")
     if not counting:
         print(f"nothing was handed in yet: ppobook course collect {name} SOURCE")
+    _say_without_notebook(opened, name)
     _say_waiting(work.state(opened, name))
     if found.failed:
         raise SystemExit(1)
@@ -163,13 +167,13 @@ def feedback(names: Names = (), /, *, give_back: MaybeFile = None, course: Folde
     from datetime import UTC, datetime
 
     from ppobook.course import lateness, returning, roster, settings, work
-    from ppobook.course.feedback import Page
+    from ppobook.course.feedback import Page, words
     from ppobook.course.safe_text import line
     from ppobook.run.files import atomic_write
 
     opened = settings.load(course)
     students = {one.student_id: one.name for one in roster.load(opened.folder)}
-    setting, chosen = work.setting(opened), work.released(opened, names)
+    sentences, chosen = words(opened.folder), work.released(opened, names)
     if give_back is not None and len(chosen) != 1:
         raise ValueError("give_back must be the download of one assignment; name it")
     for name in chosen:
@@ -180,7 +184,7 @@ def feedback(names: Names = (), /, *, give_back: MaybeFile = None, course: Folde
             found = state.records[who], state.scores[who], students[who]
             path = opened.folder / "feedback" / who / f"{name}.html"
             path.parent.mkdir(parents=True, exist_ok=True)
-            page = Page(setting, state.sheet, submission, *found, over)
+            page = Page(opened, sentences, state.sheet, submission, *found, over)
             atomic_write(path, page.html(), sync=False)
         print(f"{name}: {validation.counted(len(graded), 'page')} written")
         if give_back is not None:
@@ -238,12 +242,8 @@ def report(names: Names = (), /, *, with_names: bool = False, course: Folder = "
 
     opened = settings.load(course)
     count = len(roster.load(opened.folder))
-    found = []
-    for name in work.released(opened, names):
-        state = work.state(opened, name)
-        facts = (state.sheet, state.submissions, state.records, state.scores, count)
-        found.append(report.report(*facts, names=with_names))
-    print("\n\n".join(found))
+    states = [work.state(opened, name) for name in work.released(opened, names)]
+    print("\n\n".join(report.report(state, count, names=with_names) for state in states))
 
 
 @command
@@ -309,6 +309,14 @@ def _say_waiting(state: State) -> None:
         print(f"! {name}: late, but not known how late, so all points count for now: {', '.join(late)}")
 
 
+def _say_without_notebook(course: Course, name: str) -> None:
+    """Say who handed something in that cannot be graded."""
+    from ppobook.course import collecting
+
+    if who := collecting.without_notebook(course, name):
+        print(f"! {name}: handed in without a notebook that can be read: {', '.join(who)}")
+
+
 def _say_unfinished(course: Course, state: State) -> None:
     """Say what keeps an assignment's grades from being final."""
     from ppobook.course import run
@@ -317,4 +325,5 @@ def _say_unfinished(course: Course, state: State) -> None:
     if todo := run.due(course.folder, state.sheet, state.submissions):
         said = validation.counted(len(todo), "submission")
         print(f"! {name}: {said} to grade: ppobook course grade {name}")
+    _say_without_notebook(course, name)
     _say_waiting(state)

@@ -31,9 +31,7 @@ from ppobook.teaching.checks import Mistake, Stop
 from .channel import Side, raised_as
 from .limits import Ended
 from .sandbox import Sandbox
-from .serialization import Attach, Malformed, Reader, Writer, opaque
-
-__all__ = ["Grader", "StudentFunction"]
+from .serialization import Attach, Malformed, Reader, Writer, encoded, opaque
 
 # Characters of an exception's name, its message and its line, and of all that a finding says.
 NAME = 60
@@ -234,7 +232,7 @@ class _Writer(Writer):
             return ["method", self.node(owner), value.__name__]
         named = isinstance(value, (type, *_FUNCTIONS))
         if _lends(value) is None and (_named_there(value) if named else _there(kind.__module__)):
-            return ["pickle", self.base64(pickle.dumps(value))]
+            return ["pickle", encoded(pickle.dumps(value))]
         if _lends(value) is not None or (callable(value) and not isinstance(value, type)):
             name = value.__name__ if isinstance(value, _FUNCTIONS) else kind.__name__
             return ["lent", self._grader.lend(value), name, callable(value)]

@@ -23,8 +23,6 @@ import torch
 from .limits import Ended
 from .serialization import LARGEST, Attach, Malformed, Reader, Writer
 
-__all__ = ["Graphs", "Side", "raised_as"]
-
 _HEAD = struct.Struct("<cQ")
 _ASK, _VALUE, _RAISED = b"?", b"=", b"!"
 MESSAGE = 5000  # characters of an exception's text that are sent
@@ -90,6 +88,10 @@ class Side:
 
     def send(self, kind: bytes, message: Any) -> None:
         data = json.dumps(message).encode()
+        if len(data) > LARGEST:
+            raise ValueError(
+                f"a value must have at most {LARGEST >> 20} MB to be sent, got {len(data) >> 20} MB"
+            )
         try:
             self._writes.write(_HEAD.pack(kind, len(data)) + data)
             self._writes.flush()
@@ -161,20 +163,21 @@ class Side:
             except BaseException as error:
                 kind, found = _RAISED, self.described(error)
         try:
-            reply, graphs = self._reply(objects, before, found)
+            graphs = self._reply(kind, objects, before, found)
         except Exception as error:  # it is too large, or can't be looked at
-            kind = _RAISED
-            reply, graphs = self._reply(objects, before, self.described(error))
+            graphs = self._reply(_RAISED, objects, before, self.described(error))
         if graphs:
             self._graphs[call] = graphs, inputs
-        self.send(kind, reply)
 
-    def _reply(self, objects: dict[int, Any], before: dict[int, Any], found: Any) -> tuple[Any, Any]:
+    def _reply(
+        self, kind: bytes, objects: dict[int, Any], before: dict[int, Any], found: Any
+    ) -> dict[int, torch.Tensor]:
         writer = self.writer(objects)
         node = writer.node(found)  # first, because an iterator that is read may change them too
         after = self._contents(objects)
         changes = [[n, writer.content(value)] for n, value in objects.items() if after[n] != before[n]]
-        return [node, changes], writer.graphs
+        self.send(kind, [node, changes])
+        return writer.graphs
 
     def _contents(self, objects: dict[int, Any]) -> dict[int, Any]:
         writer = self.writer(objects)

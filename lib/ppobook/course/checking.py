@@ -119,7 +119,8 @@ def _own(course: Course, handout: Pack, found: list[ExerciseSet]) -> Iterator[Fi
     for number in range(TRIED):
         for name, one in graded(solved, f"a student, number {number}").items():
             if one.kind != "right":
-                said = f"accept the solution in exercises/{files}, and said: {' '.join(one.message.split())}"
+                why = " ".join([one.mistake, *one.said])
+                said = f"accept the solution in exercises/{files}, and said: {' '.join(why.split())}"
                 wrong.setdefault(name, f"the check of {name} must {said}")
     said = f"mistakes must have different outputs in the checks of exercises/{files}, got the same for"
     all_wrong = [*wrong.values(), *(f"{said} {one!r} and {other!r}" for one, other in alike)]

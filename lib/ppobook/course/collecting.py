@@ -12,7 +12,7 @@ import json
 import os
 import re
 import shutil
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path, PurePosixPath
@@ -95,8 +95,8 @@ def collect(
     handed_out = {one.name: pack for one in course.assignments if (pack := packs.released(course, one.name))}
     released = _released(course, name)
     result = Collected()
-    for one in found:
-        made = handed_in.opened(one, course)
+    for made in found:
+        handed_in.open_files(made, course)
         if student is not None and source.resolve().is_relative_to((course.folder / SUBMITTED).resolve()):
             # Beside any other file a receipt says nothing.
             receipt = _receipt(source.parent / RECEIPT)
@@ -104,7 +104,7 @@ def collect(
             made.label = receipt.receipt["label"]
         given = (times or {}).get(made.student or "")
         if given is not None:
-            made.time, made.late, made.notes = given, False, _without_times(made.notes)
+            made.time, made.late = given, False
         elif made.time is not None and released is not None and made.time < released:
             came, out = _local(course, made.time), _local(course, released)
             made.notes.append(f"its time is {came}, before the assignment was released, {out}")
@@ -121,10 +121,6 @@ def _released(course: Course, name: str) -> datetime | None:
     entries = (one for one in trail.read(course.folder) if one["what"] == "release")
     times = [datetime.fromisoformat(one["time"]) for one in entries if one.get("assignment") == name]
     return min(times, default=None)
-
-
-def _without_times(notes: Sequence[str]) -> list[str]:
-    return [one for one in notes if "--times" not in one]
 
 
 def _keep(
@@ -154,11 +150,10 @@ def _keep(
         result.said.append(f"! {made.label}: {why}")
     if student is None:
         where = f"nobody in the roster, or not one alone; kept in submitted/{name}/{UNKNOWN}"
-        result.said.append(f"? {made.label}: {where}")
+        result.said.append(f"? {made.label}: {where}{_perhaps(course, made.label)}")
     if before is not None:
         if not again:
-            notes = _without_times(before.receipt["notes"])
-            facts = {**before.receipt, "time": time, "late": False, "notes": notes}
+            facts = {**before.receipt, "time": time, "late": False}
             atomic_write(before.folder / RECEIPT, _as_json(facts))
         return
     receipt = {
@@ -178,6 +173,12 @@ def _keep(
         suffix = PurePosixPath(made.original[0]).suffix.lower()
         files[f"original{suffix if re.fullmatch(r'[.][a-z0-9]{1,8}', suffix) else ''}"] = made.original[1]
     _write(parent, made.time, files)
+
+
+def _perhaps(course: Course, label: str) -> str:
+    """Suggest the student whose id stands before the @ of an e-mail address."""
+    ids = [one.student_id for one in roster.load(course.folder)]
+    return "".join(f"; perhaps that of {one}: --student {one}" for one in ids if label.startswith(f"{one}@"))
 
 
 def _local(course: Course, time: datetime | None) -> str | None:
@@ -260,6 +261,13 @@ def counting(course: Course, name: str) -> list[Submission]:
             best = max(reversed(handed), key=lambda one: _rank(course, one, due))
             result.append(_submission(course, best, due, together))
     return result
+
+
+def without_notebook(course: Course, name: str) -> list[str]:
+    """The students who handed something in, but no notebook that can be read."""
+    counted = {student for one in counting(course, name) for student in one.students}
+    students = [one.student_id for one in roster.load(course.folder)]
+    return [one for one in students if one not in counted and kept(course, name, one)]
 
 
 def _rank(course: Course, one: Kept, due: datetime) -> tuple[float, datetime]:

@@ -11,10 +11,9 @@ import itertools
 import re
 import tomllib
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
-from zoneinfo import ZoneInfo
 
 from jinja2 import Environment, StrictUndefined, Template
 from markupsafe import Markup
@@ -23,9 +22,9 @@ from ppobook.course.gradebook import Score
 from ppobook.course.pack import PackPart
 from ppobook.course.records import Record, Sheet, Submission
 from ppobook.course.safe_text import inline, plain, rendered, statement
+from ppobook.course.settings import Course
 
 FILE = Path(__file__).with_suffix(".toml")
-_READ = re.compile(r"chapter (\d+), (.+), “(.+)” \(sec-[\w-]+\)\.?")
 # The verdicts in the check's own words; others may quote what the student's process says.
 _ADVISED = ("right", "so far", "mistake", "property")
 # What a student's own exception says might carry a probe out, so not much of it is shown.
@@ -50,22 +49,14 @@ def number(value: float, decimal: str = ".") -> str:
 
 
 @dataclass(frozen=True)
-class Setting:
-    """The data that all pages of a course share; ``words`` are the sentences of a page."""
-
-    title: str
-    words: Mapping[str, str]
-    timezone: ZoneInfo = field(default_factory=lambda: ZoneInfo("UTC"))
-
-
-@dataclass(frozen=True)
 class Page:
-    """The page of one student, called ``name``.
+    """The page of one student, called ``name``; ``words`` are the sentences of a page.
 
     ``over`` is False while something that is handed in can still count; until then no rubric is shown.
     """
 
-    setting: Setting
+    course: Course
+    words: Mapping[str, str]
     sheet: Sheet
     submission: Submission
     record: Record
@@ -91,10 +82,10 @@ class Page:
 
     def say(self, key: str, **values: Any) -> Markup:
         """Return a sentence of the page, escaped."""
-        return _shown(self.setting.words[key]).format(**{k: _shown(value) for k, value in values.items()})
+        return _shown(self.words[key]).format(**{k: _shown(value) for k, value in values.items()})
 
     def number(self, value: float) -> str:
-        return number(value, self.setting.words["decimal"])
+        return number(value, self.words["decimal"])
 
     def _late(self) -> Markup:
         days, share = self.submission.late_days, self.submission.share
@@ -112,43 +103,35 @@ class Page:
         known = {"received": self.submission.received, "extended" if due > self.sheet.due else "due": due}
         for key, time in known.items():
             if time is not None:
-                local = time.astimezone(self.setting.timezone)
-                yield key, f"{local:%Y-%m-%d %H:%M} ({self.setting.timezone.key})"
+                local = time.astimezone(self.course.timezone)
+                yield key, f"{local:%Y-%m-%d %H:%M} ({self.course.timezone.key})"
 
     def _verdict(self, part: PackPart) -> dict[str, Any]:
         """What a check found, in the sentences that a student may read."""
         found = self.record.parts.get(part.name, {})
         kind, name = str(found.get("kind", "")), str(found.get("mistake") or "")
-        said = paragraphs(str(found.get("message") or ""))
+        said = [str(text) for text in found.get("said", ())]
         key = kind.replace(" ", "_")
-        checked = [text.partition(" — ")[0] for _, text in said if text[:1] in ("✓", "✗")]
+        checked = [text.partition(" — ")[0] for text in said if text[:1] in ("✓", "✗")]
         return {
             "kind": kind,
             "name": name,
-            "sentence": key if key in self.setting.words else "other",
-            "what": said[0][1][:_EXCEPTION] if kind == "raised" and said else name,
+            "sentence": key if key in self.words else "other",
+            "what": said[0][:_EXCEPTION] if kind == "raised" and said else name,
             "checked": checked if kind in _ADVISED else [],
             # What another variant says of its numbers.
-            "note": next((text for _, text in said if text[:1] == "("), "") if kind in _ADVISED else "",
+            "note": next((text for text in said if text[:1] == "("), "") if kind in _ADVISED else "",
             "advice": list(self._advice(kind, said)),
         }
 
-    def _advice(self, kind: str, said: list[tuple[str, str]]) -> Iterator[tuple[str, str]]:
-        for head, text in said:
+    def _advice(self, kind: str, said: list[str]) -> Iterator[tuple[str, str]]:
+        for paragraph in said:
+            head, text = headed(paragraph)
             # What was seen on random problems is numbers of hidden probes.
-            if (head == "Seen" and kind == "mistake") or (head == "Think" and kind in _ADVISED):
+            if (head in ("Think", "Read") and kind in _ADVISED) or (head == "Seen" and kind == "mistake"):
                 yield head.lower(), Markup(inline(text))
-            elif head == "Read" and kind in _ADVISED:
-                yield "read", self._where(text)
-            elif kind == "raised" and (line := re.search(r"in line \d+ of your cell:.*", text)):
+            elif kind == "raised" and (line := re.search(r"in line \d+ of your cell:.*", paragraph)):
                 yield "seen", Markup(plain(line[0], _EXCEPTION))
-
-    def _where(self, text: str) -> str:
-        found = _READ.fullmatch(text)
-        if not found:
-            return text
-        chapter, title, heading = found.groups()
-        return self.say("section", number=chapter, title=title, heading=heading)
 
 
 def _shown(value: Any) -> Markup:
@@ -175,18 +158,9 @@ def _template() -> Template:
     return made.from_string(FILE.with_suffix(".html").read_text(encoding="utf-8"))
 
 
-def paragraphs(message: str) -> list[tuple[str, str]]:
-    """Return the paragraphs below a check's headline, each with its head: Seen, Think, Read or none."""
-    joined: list[str] = []
-    for line in message.splitlines()[1:]:
-        if re.match(r"  \S", line) or not joined:
-            joined.append(line.strip())
-        else:
-            joined[-1] += f" {line.strip()}"
-    found = []
-    for text in joined:
-        head, _, rest = text.partition(": ")
-        # It follows a heading on the page, so it begins as a sentence does.
-        own = rest[:1].upper() + rest[1:] if head in ("Seen", "Think") else rest
-        found.append((head, own) if head in ("Seen", "Think", "Read") else ("", text))
-    return found
+def headed(paragraph: str) -> tuple[str, str]:
+    """Return the head of a check's paragraph, such as Seen, Think or Read, and the rest as a sentence."""
+    head, _, text = paragraph.partition(": ")
+    # A label of a section is for a notebook.
+    text = re.sub(r" \(sec-[\w-]+\)\.$", ".", text)
+    return head, text[:1].upper() + text[1:]

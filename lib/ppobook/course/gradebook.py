@@ -180,7 +180,7 @@ def scores(
         for student in submission.students:
             record = records.get(student)
             # Points of another pack may be on another scale; they are nothing until it is graded again.
-            if record is not None and not record.failed and record.pack == sheet.pack:
+            if record is not None and record.pack == sheet.pack:
                 parts = {part.name: _score(part, student, record, decisions) for part in sheet.parts}
                 found[student] = Score(student, parts, submission.share, excused.get(student, ""))
     return found

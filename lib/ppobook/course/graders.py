@@ -43,8 +43,8 @@ def open_grader(folder: Path, name: str, *, only: str | None = None) -> Iterator
             seed = part_seeds(course.secret, by, content)
             found = asdict(grade_submission(pack, content, seed=seed, **options))
             for part, one in found["parts"].items():
-                if part in forms and one["kind"] != "right":
-                    one["message"] = forms[part].message(one["message"])
+                if part in forms and forms[part].note and one["kind"] != "right":
+                    one["said"] = [*one["said"], f"({forms[part].note})"]
             found["looks"] = notes.of(content)
             return found
 

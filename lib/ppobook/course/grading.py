@@ -12,8 +12,7 @@ without it.
 from __future__ import annotations
 
 import contextlib
-import hashlib
-import hmac
+import re
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -28,12 +27,11 @@ from .needed import needed
 from .pack import Pack, PackPart
 from .pictures import renewed
 from .rebuild import Rebuilt, RunCell, Unreadable, rebuild, whole
+from .records import digest, keyed_digest
 from .sandbox import Limits, Sandbox
 
-__all__ = ["PartResult", "Result", "grade_submission", "part_seeds", "ungraded"]
-
 RESTARTS = 6  # how often a notebook is run again because its process ended
-_MESSAGE = 10_000  # characters of what is said of a part
+_MESSAGE = 10_000  # characters of a paragraph that is said of a part
 _GRACE = 3.0  # seconds that a cell has to end after its clock has rung
 
 _CELLS = "the notebook's cells took more than half of the submission's time, so this one was not run"
@@ -44,13 +42,14 @@ class PartResult:
     """The verdict on one part.
 
     kind and mistake are those of the check; or kind is "missing" (there is nothing to check),
-    "unreadable" (the notebook is none) or "ended" (the process didn't live to answer).
+    "unreadable" (the notebook is none) or "ended" (the process didn't live to answer). ``said`` are the
+    paragraphs of the check, or a reason.
     """
 
     points: float
     kind: str
     mistake: str
-    message: str
+    said: tuple[str, ...] = ()
 
 
 @dataclass
@@ -62,7 +61,6 @@ class Result:
     missing: list[str] = field(default_factory=list)
     unclear: list[str] = field(default_factory=list)
     errors: list[dict[str, str]] = field(default_factory=list)
-    cpu: float = 0.0
 
 
 def part_seeds(secret: str, student: str, submission: bytes) -> Callable[[str], int]:
@@ -71,11 +69,10 @@ def part_seeds(secret: str, student: str, submission: bytes) -> Callable[[str], 
     It is another for each student, part and submission: what one submission finds out about its problems is
     worth nothing to the next. The same bytes get the same problems.
     """
-    content = hashlib.sha256(submission).hexdigest()
+    content = digest(submission)
 
     def seed(part: str) -> int:
-        what = f"probes/{student}/{content}/{part}".encode()
-        return int.from_bytes(hmac.new(secret.encode(), what, hashlib.sha256).digest()[:8], "big") | 1
+        return int.from_bytes(keyed_digest(secret, f"probes/{student}/{content}/{part}")[:8], "big") | 1
 
     return seed
 
@@ -116,8 +113,7 @@ def ungraded(
     if submission is not None:
         with contextlib.suppress(Exception):  # the reason is known already
             result = _result(pack, rebuild(pack.notebook, submission, earlier))
-    message = f"✗ Not graded: {whole(reason)}"
-    result.parts = {p.name: PartResult(0.0, kind, "", message) for p in pack.tested}
+    result.parts = {p.name: PartResult(0.0, kind, "", (whole(reason),)) for p in pack.tested}
     return result
 
 
@@ -152,7 +148,6 @@ class _Run:
             # The student's process is sent seeds that are drawn, which must be nobody else's.
             with checks.fixed_seeds(0), Sandbox(self.limits) as sandbox:
                 done = self._once(Grader(sandbox))
-            self.result.cpu += sandbox.cpu
             if done:
                 break
             if time.monotonic() >= self.until:
@@ -160,8 +155,7 @@ class _Run:
                 break
         for part in self.tested.values():
             if part.name not in self.result.parts:
-                said = f"✗ Not right: {why}, so this part was not reached."
-                self._put(part, Verdict("ended", why, said))
+                self._put(part, "ended", why)
 
     def _once(self, grader: Grader) -> bool:
         """Run the cells, and grade what isn't graded; whether the process lived to the end."""
@@ -219,24 +213,32 @@ class _Run:
                 answer = grader.name(part.expression)
             except Exception as error:
                 if last:
-                    what = f"✗ There is no {part.expression} to check.\n  {type(error).__name__}: {error}"
-                    hint = "Was its cell deleted, or does it stop with an error?"
-                    self._put(
-                        part, Verdict("missing", f"{part.expression} is not there", f"{what}\n  {hint}")
-                    )
+                    said = f"{type(error).__name__}: {error}"
+                    self._put(part, "missing", f"{part.expression} is not there", said)
                 return True
             try:
                 verdict = checks.run(part.name, answer, self.seed(part.name))
             except Exception as error:
                 words = f"the check cannot read what came back ({type(error).__name__}: {error})"
-                verdict = Verdict("returned", words, f"✗ Not right: {words}.")
-            self._put(part, verdict)
+                verdict = Verdict("returned", words, "")
+            self._put(part, verdict.kind, verdict.name, *_paragraphs(verdict.message))
         except Ended as ended:
             if not self._leftovers(ended):
-                kind = "slow" if ended.reason == "time" else "ended"
-                self._put(part, Verdict(kind, ended.words, f"✗ Not right: {ended.words}."))
+                self._put(part, "slow" if ended.reason == "time" else "ended", ended.words)
         return grader.ended is None
 
-    def _put(self, part: PackPart, verdict: Verdict) -> None:
-        name, message = whole(verdict.name[:_MESSAGE]), whole(verdict.message[:_MESSAGE])
-        self.result.parts[part.name] = PartResult(part.points * verdict.right, verdict.kind, name, message)
+    def _put(self, part: PackPart, kind: str, *said: str) -> None:
+        name, *paragraphs = (whole(text[:_MESSAGE]) for text in said)
+        points = part.points if kind == "right" else 0.0
+        self.result.parts[part.name] = PartResult(points, kind, name, tuple(paragraphs))
+
+
+def _paragraphs(message: str) -> list[str]:
+    """The paragraphs below the first line of a check's message, each in one line as before it was wrapped."""
+    joined: list[str] = []
+    for line in message.splitlines()[1:]:
+        if re.match(r"  \S", line) or not joined:
+            joined.append(line.strip())
+        else:
+            joined[-1] += f" {line.strip()}"
+    return joined

@@ -129,17 +129,7 @@ def read(
             files = archives.of_zip(path, course.timezone)
         except RefusedError as error:
             raise ValueError(f"source {path.name!r}: {error}") from None
-    return _grouped(_inside(files, students, assignment), time, students, assignment), notes
-
-
-def _inside(files: list[File], students: Sequence[Student], assignment: str) -> list[File]:
-    """Look inside a folder that is nobody's and holds everything."""
-    while len({one.parts[0] for one in files}) == 1 and all(len(one.parts) > 1 for one in files):
-        top = files[0].parts[0]
-        if MOODLE.fullmatch(top) or _of_file(top, students, assignment):
-            break
-        files = [replace(one, parts=one.parts[1:]) for one in files]
-    return files
+    return _grouped(files, time, students, assignment), notes
 
 
 def _grouped(
@@ -156,20 +146,16 @@ def _grouped(
         if moodle := MOODLE.fullmatch(top):
             label = f"{moodle['name']}_{moodle['number']}"
             student = _of_platform(moodle["name"], moodle["number"], students, False)
-            if alone:
-                file = replace(file, parts=(moodle["rest"] or top,))
         elif named := canvas and CANVAS.fullmatch(top):
             label = f"{named['name']}_{named['number']}"
             student = _of_platform(named["name"], named["number"], students, True)
-            file, late = replace(file, parts=(named["rest"],)), bool(named["late"])
+            late = bool(named["late"])
         else:
             label = PurePosixPath(top).stem if alone else top
             student = _of_file(label, students, assignment)
         made = found.setdefault(label, HandedIn(label, student, [], None if canvas else time))
         made.files.append(file)
-        if late:
-            made.late = True
-            made.notes = ["Canvas says that it is late, but not when it came; --times gives that"]
+        made.late |= late
     count = Counter(one.student for one in found.values())
     for one in found.values():
         if one.student and (names := count[one.student]) > 1:
@@ -182,9 +168,8 @@ def _number(file: File) -> int:
     return int(named["file"]) if named else 0
 
 
-def opened(found: HandedIn, course: Course) -> HandedIn:
-    """Read one submission: its notebooks, also those in a zip, and its time."""
-    made = replace(found, notebooks=[], notes=list(found.notes))
+def open_files(made: HandedIn, course: Course) -> None:
+    """Read the files of one submission: its notebooks, also those in a zip, and its time."""
     for file in made.files:
         suffix = PurePosixPath(file.name).suffix.lower()
         try:
@@ -207,7 +192,6 @@ def opened(found: HandedIn, course: Course) -> HandedIn:
     times = [file.time for file in made.files if file.time is not None]
     if times:
         made.time = max(times)
-    return made
 
 
 # --- which notebook -----------------------------------------------------------------------------------------
@@ -229,12 +213,11 @@ def pick(made: HandedIn, name: str, handed_out: Mapping[str, Pack]) -> int | Non
         except rebuild.Unreadable as error:
             made.notes.append(f"{file} can't be read: {error}")
             continue
-        held = {one: _held(content, pack) for one, pack in handed_out.items()}
-        best = max(held, key=lambda other: held[other], default=name)
-        if held.get(best) and not held.get(name):
-            made.notes.append(f"{file} is the notebook of {best}")
+        whose = [one for one, pack in handed_out.items() if _is_of(content, pack)]
+        if whose and name not in whose:
+            made.notes.append(f"{file} is the notebook of {whose[0]}")
             continue
-        judged[i] = held.get(name, 0) > 0, not found <= set(blank), time.timestamp() if time else 0.0, i
+        judged[i] = name in whose, not found <= set(blank), time.timestamp() if time else 0.0, i
     if not judged:
         return None
     taken = max(judged, key=lambda i: judged[i])
@@ -243,7 +226,7 @@ def pick(made: HandedIn, name: str, handed_out: Mapping[str, Pack]) -> int | Non
     return taken
 
 
-def _held(content: bytes, pack: Pack) -> int:
-    """Count the cells of a pack that students fill in and that are in a notebook."""
+def _is_of(content: bytes, pack: Pack) -> bool:
+    """Return whether a notebook has a cell of a pack that students fill in."""
     parts = ((cell["id"], part(cell)) for cell in pack.notebook["cells"])
-    return sum(f'"{one}"'.encode() in content for one, p in parts if p is not None and p.role != "test")
+    return any(f'"{one}"'.encode() in content for one, p in parts if p is not None and p.role != "test")

@@ -14,8 +14,6 @@ from ppobook.course.rebuild import RunCell, Unreadable, rebuild
 from ppobook.course.sources import lines, parsed, plain
 from ppobook.teaching.tags import Notebook
 
-__all__ = ["Looks"]
-
 _CALLED = {"exec", "eval", "compile", "__import__"}
 _DECODING = {"a85decode", "b32decode", "b64decode", "b85decode", "decompress", "fromhex", "unhexlify"}
 # A model answer with less than this of its own has hardly another form.

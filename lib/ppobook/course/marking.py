@@ -7,8 +7,6 @@ the marks that were seen, so that of two tabs or markers the later one overwrite
 
 from __future__ import annotations
 
-import hashlib
-import hmac
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,7 +14,15 @@ from typing import Any
 
 from ppobook.course import trail
 from ppobook.course.gradebook import Decisions, PartScore, Score, decide, scores
-from ppobook.course.records import Record, Sheet, Submission, read_records, text_digest
+from ppobook.course.records import (
+    Record,
+    Sheet,
+    Submission,
+    digest,
+    keyed_digest,
+    read_records,
+    text_digest,
+)
 from ppobook.course.safe_text import rendered, statement
 
 
@@ -44,7 +50,7 @@ class _Answer:
     @property
     def seen(self) -> str:
         state = [text_digest(self.text), self.score.reason, *(one.id for one in self.score.marks)]
-        return hashlib.sha256("\n".join(state).encode()).hexdigest()[:16]
+        return digest("\n".join(state).encode())[:16]
 
 
 @dataclass(frozen=True)
@@ -158,5 +164,4 @@ class Marking:
         }
 
     def _key(self, assignment: str, student: str) -> str:
-        message = f"marking/{assignment}/{student}".encode()
-        return hmac.new(self.secret.encode(), message, hashlib.sha256).hexdigest()[:12]
+        return keyed_digest(self.secret, f"marking/{assignment}/{student}").hex()[:12]

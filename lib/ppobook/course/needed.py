@@ -14,9 +14,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
 from .rebuild import RunCell
-from .sources import names
-
-__all__ = ["needed"]
+from .sources import check_call, names
 
 # With these, code can use names that don't stand in it.
 _REACHING = {
@@ -47,7 +45,7 @@ def needed(cells: list[RunCell], asked: Iterable[str] = ()) -> list[RunCell]:
         for statement in body:
             if isinstance(statement, ast.Import | ast.ImportFrom):
                 imported |= {(alias.asname or alias.name).partition(".")[0] for alias in statement.names}
-            if _is_check(statement):
+            if check_call(statement):
                 wanted |= _names(statement)
             else:
                 statements.append((index, statement))
@@ -69,12 +67,6 @@ def needed(cells: list[RunCell], asked: Iterable[str] = ()) -> list[RunCell]:
 def _only(source: str, lines: set[int]) -> str:
     found = (line if number in lines else "" for number, line in enumerate(source.split("\n"), start=1))
     return "\n".join(found).rstrip()
-
-
-def _is_check(statement: ast.stmt) -> bool:
-    """Return whether it is a call of `check`, which is made from outside."""
-    call = statement.value if isinstance(statement, ast.Expr) else None
-    return isinstance(call, ast.Call) and ast.unparse(call.func) == "check"
 
 
 def _names(statement: ast.stmt) -> set[str]:

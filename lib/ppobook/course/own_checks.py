@@ -17,6 +17,7 @@ import numpy as np
 
 from ppobook.course import masters
 from ppobook.course.sets import ExerciseSet
+from ppobook.course.sources import check_call
 from ppobook.teaching import checks
 from ppobook.teaching.checks import others
 from ppobook.teaching.checks.findings import Either
@@ -77,8 +78,7 @@ def handed_in_later(cells: list[Cell], own: Collection[str]) -> None:
             continue
         lines = cell["source"].splitlines()
         for node in reversed(ast.parse(cell["source"]).body):
-            call = node.value if isinstance(node, ast.Expr) else None
-            if isinstance(call, ast.Call) and ast.unparse(call.func) == "check":
+            if check_call(node):
                 said = f'print("{p.name}: this exercise is checked when you hand it in.")'
                 lines[node.lineno - 1 : node.end_lineno] = [said]
         cell["source"] = "\n".join(lines)

@@ -9,10 +9,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import cached_property
 
+from ppobook.course.sources import check_call
 from ppobook.teaching.tags import Notebook
 from ppobook.validation import choice
-
-__all__ = ["Pack", "PackPart", "answers_of", "named"]
 
 
 @dataclass(frozen=True)
@@ -73,10 +72,5 @@ def named(parts: Sequence[PackPart], name: str) -> PackPart:
 
 def answers_of(source: str) -> dict[str, str]:
     """Return the expressions handed to `check`, by exercise: ``check("dpo-loss", loss)`` -> ``loss``."""
-    found = {}
-    for node in ast.walk(ast.parse(source)):
-        if isinstance(node, ast.Call) and ast.unparse(node.func) == "check" and len(node.args) == 2:
-            name, answer = node.args
-            if isinstance(name, ast.Constant) and isinstance(name.value, str):
-                found[name.value] = ast.unparse(answer)
-    return found
+    calls = filter(None, map(check_call, ast.parse(source).body))
+    return {ast.literal_eval(call.args[0]): ast.unparse(call.args[1]) for call in calls}

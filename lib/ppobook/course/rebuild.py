@@ -8,7 +8,6 @@ A cell that lost its id and its tag is found by its place between the pack's cel
 
 from __future__ import annotations
 
-import ast
 import itertools
 import json
 import re
@@ -19,8 +18,6 @@ from dataclasses import dataclass, field
 from ppobook.course.pictures import inlined
 from ppobook.course.sources import plain
 from ppobook.teaching.tags import Cell, Notebook, Part, part
-
-__all__ = ["Rebuilt", "RunCell", "Unreadable", "rebuild", "sources"]
 
 _HALVES = re.compile("[\ud800-\udfff]")
 LARGEST = 20 * 2**20  # bytes of a notebook
@@ -147,7 +144,8 @@ def _add(result: Rebuilt, cell: Cell, own: _Own | None) -> None:
     if p is not None and p.role == "manual":
         result.texts[p.name] = source if source != given else ""
     elif p is not None and p.role == "solution":
-        result.cells.append(RunCell("solution", source, p.name, place=f"the cell of {p.name}"))
+        if own is not None:  # else a blank would take the place of a function in another cell
+            result.cells.append(RunCell("solution", source, p.name, place=f"the cell of {p.name}"))
     elif cell["cell_type"] == "code":
         tests = p.name if p is not None and p.role == "test" else ""
         result.cells.append(RunCell("pack", given, tests=tests, place="a cell of the pack"))
@@ -165,19 +163,15 @@ def _same(own: _Own, given: Cell) -> bool:
 
 
 def _match(given: list[Cell], own: list[_Own]) -> dict[int, _Own]:
-    """For each cell of the pack the submission's that stands for it: by id, tag, source, what it defines."""
+    """For each cell of the pack the submission's that stands for it: by id, tag or source."""
     chosen: dict[int, _Own] = {}
     taken: set[int] = set()
     parts = [part(cell) for cell in given]
     kinds = [None if p is None else (p.role, p.name) for p in parts]
-    solutions = {i for i, p in enumerate(parts) if p is not None and p.role == "solution"}
-    defined = {i: _defined(given[i]["source"]) for i in solutions}
-    written = {one.index: _defined(one.source) if one.is_code else set() for one in own}
     ways: list[Callable[[int, _Own], bool]] = [
         lambda i, one: one.id != "" and one.id == given[i].get("id"),
         lambda i, one: one.part is not None and kinds[i] == (one.part.role, one.part.name),
         lambda i, one: _same(one, given[i]),
-        lambda i, one: bool(defined.get(i, set()) & written[one.index]),
     ]
     for is_it, (index, cell) in itertools.product(ways, enumerate(given)):
         if index not in chosen:
@@ -189,17 +183,6 @@ def _match(given: list[Cell], own: list[_Own]) -> dict[int, _Own]:
                 chosen[index] = next((one for one in found if not _same(one, cell)), found[0])
                 taken.add(chosen[index].index)
     return chosen
-
-
-def _defined(source: str) -> set[str]:
-    """The functions and names that a cell defines; none where it is no Python."""
-    try:
-        body = ast.parse(source).body
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return set()
-    names = {node.name for node in body if isinstance(node, ast.FunctionDef | ast.ClassDef)}
-    targets = [target for node in body if isinstance(node, ast.Assign) for target in node.targets]
-    return names | {target.id for target in targets if isinstance(target, ast.Name)}
 
 
 def _free(given: list[Cell], own: list[_Own], chosen: Mapping[int, _Own]) -> list[_Own]:

@@ -8,6 +8,7 @@ the digests of everything it depends on.
 from __future__ import annotations
 
 import hashlib
+import hmac
 import json
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field
@@ -66,7 +67,7 @@ class Submission:
 
 @dataclass(frozen=True)
 class Record:
-    """The result of grading, as it is kept on the disk. ``failed`` says why there is no result."""
+    """The result of grading, as it is kept on the disk."""
 
     assignment: str
     student: str
@@ -74,7 +75,6 @@ class Record:
     submission: str
     pack: str
     checks: Mapping[str, str]
-    failed: str = ""
     result: Mapping[str, Any] = field(default_factory=dict)
 
     @property
@@ -129,6 +129,11 @@ def read_records(folder: Path, assignment: str, students: Iterable[str]) -> dict
 
 def digest(content: bytes) -> str:
     return hashlib.sha256(content).hexdigest()
+
+
+def keyed_digest(secret: str, message: str) -> bytes:
+    """Return a digest of a message that nobody can compute without the course's secret."""
+    return hmac.digest(secret.encode(), message.encode(), "sha256")
 
 
 def text_digest(text: str) -> str:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import statistics
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 
-from ppobook.course.feedback import number, paragraphs
+from ppobook.course.feedback import headed, number
 from ppobook.course.gradebook import Score
 from ppobook.course.pack import PackPart
-from ppobook.course.records import Record, Sheet, Submission
+from ppobook.course.records import Record, Sheet
 from ppobook.course.safe_text import line
+from ppobook.course.work import State
 
 # What stands above these notes: they are no verdicts.
 _LOOKS = "Perhaps worth a look, or a talk about the code; it says nothing for sure and costs no points:"
@@ -21,27 +22,20 @@ _Mine = Mapping[str, tuple[Record, Score]]
 _Rows = dict[str, list[str]]
 
 
-def report(
-    sheet: Sheet,
-    submissions: Sequence[Submission],
-    records: Mapping[str, Record],
-    scores: Mapping[str, Score],
-    students: int,
-    *,
-    names: bool = False,
-) -> str:
+def report(state: State, students: int, *, names: bool = False) -> str:
     """A report on an assignment in a class of so many students. A group's submission is counted once."""
-    graded = [one for one in submissions if one.by in records and one.by in scores and scores[one.by].parts]
-    mine = {one.by: (records[one.by], scores[one.by]) for one in graded}
+    sheet, scores = state.sheet, state.scores
+    graded = [one.by for one in state.submissions if one.by in scores and scores[one.by].parts]
+    mine = {by: (state.records[by], scores[by]) for by in graded}
     decide = displaced({by: record for by, (record, _) in mine.items()})
-    if late := [who for one in submissions if one.late_unknown for who in one.students]:
+    if late := [who for one in state.submissions if one.late_unknown for who in one.students]:
         decide[_UNKNOWN] = late
     wrong, think = _mistakes(sheet, mine)
     looks: _Rows = {}
     for by, (record, _) in mine.items():
         for said in record.result.get("looks") or ():
             looks.setdefault(str(said), []).append(by)
-    lines = [f"{sheet.assignment}: {_summary(sheet, submissions, mine, scores, students)}", ""]
+    lines = [f"{sheet.assignment}: {_summary(state, mine, students)}", ""]
     lines += _table(sheet, mine)
     for heading, rows in (("To decide:", decide), (_WRONG, wrong), (_LOOKS, looks)):
         lines += ["", heading] if rows else []
@@ -71,11 +65,11 @@ def _table(sheet: Sheet, mine: _Mine) -> Iterator[str]:
         marked = [one.points for one in found if not one.waiting]
         waiting = len(found) - len(marked)
         answered = sum(_written(record, part) for record, _ in mine.values())
-        full = "–"
-        if marked and answered > waiting:
+        full = mean = "–"
+        if answered > waiting:  # those who left it blank are no mean of the others
             full = f"{100 * sum(one >= part.points for one in marked) / len(marked):.0f} %"
+            mean = number(statistics.fmean(marked))
         full += f", {waiting} to mark" if waiting else ""
-        mean = number(statistics.fmean(marked) if marked else 0.0)
         rows.append((part.name, str(answered), full, f"{mean} / {number(part.points)}"))
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     for first, *others in rows:
@@ -102,22 +96,17 @@ def _mistakes(sheet: Sheet, mine: _Mine) -> tuple[_Rows, dict[str, str]]:
             if kind == "mistake" and name in part.partial:
                 said += f", worth {number(100 * part.partial[name])} % of the points"
             found.setdefault(said, []).append(student)
-            for head, text in paragraphs(str(verdict.get("message") or "")):
+            for head, text in map(headed, verdict.get("said", ())):
                 if head == "Think":
                     think.setdefault(said, text)
     return found, think
 
 
-def _summary(
-    sheet: Sheet, submissions: Sequence[Submission], mine: _Mine, scores: Mapping[str, Score], students: int
-) -> str:
-    graded = [scores[who] for one in submissions if one.by in mine for who in one.students]
+def _summary(state: State, mine: _Mine, students: int) -> str:
+    graded = [state.scores[who] for one in state.submissions if one.by in mine for who in one.students]
     said = [f"{len(graded)} of {students} students graded"]
     if final := [score.final for score in graded if not score.waiting]:
         whose = " of those marked to the end" if len(final) < len(graded) else ""
-        said.append(f"mean {number(statistics.fmean(final))} of {number(sheet.points)} points{whose}")
-    said.append(f"{sum(len(s.students) for s in submissions if s.late_days or s.late_unknown)} late")
-    seconds = [float(record.result.get("cpu") or 0) for record, _ in mine.values()]
-    if any(seconds):
-        said.append(f"{statistics.median(seconds):.1f} CPU s to grade one (median)")
+        said.append(f"mean {number(statistics.fmean(final))} of {number(state.sheet.points)} points{whose}")
+    said.append(f"{sum(len(s.students) for s in state.submissions if s.late_days or s.late_unknown)} late")
     return ", ".join(said)

@@ -8,7 +8,6 @@ submissions that it was grading.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -32,14 +31,13 @@ class Summary:
     """The result of one run: numbers of submissions, and by who handed in what went wrong.
 
     ``nothing`` could not be graded and have no points; ``failed`` are not the submission's fault, and nothing
-    was recorded of them. ``cpu`` seconds are of all processes, start-up included.
+    was recorded of them.
     """
 
     graded: int
     kept: int
     nothing: Mapping[str, str]
     failed: Mapping[str, str]
-    cpu: float
 
 
 def grade(
@@ -63,7 +61,7 @@ def grade(
     """
     if part is not None:
         sheet.part(part)
-    name, began = sheet.assignment, time.process_time()
+    name = sheet.assignment
     place = folder / "graded" / name
     place.mkdir(parents=True, exist_ok=True)
     busy = f"{name} must be graded by one process at a time, got one that is grading it now"
@@ -71,18 +69,16 @@ def grade(
         todo = due(folder, sheet, submissions, part=part, again=again)
         nothing: dict[str, str] = {}
         failed: dict[str, str] = {}
-        cpu, count = 0.0, 0
+        count = 0
         with Progress(len(todo), 0, name, "submission", shown) as progress:
             for submission, result, error in graded(todo, open_grader, processes, seconds):
-                for record in _records(folder, sheet, submission, result, error, part):
+                for record in _records(folder, sheet, submission, result, error, part) if result else ():
                     write_record(folder, record)
                 if error:
                     (nothing if result else failed)[submission.by] = error
-                cpu, count = cpu + result.get("cpu", 0.0), count + 1
+                count += 1
                 progress.show(count, {"failed": len(failed)} if failed else {})
-    kept = len(submissions) - len(todo)
-    cpu += time.process_time() - began
-    return Summary(count - len(failed), kept, nothing, failed, cpu)
+    return Summary(count - len(failed), len(submissions) - len(todo), nothing, failed)
 
 
 def due(
@@ -102,7 +98,6 @@ def due(
         content = digest(submission.path.read_bytes())
         return all(
             record is not None
-            and not record.failed
             and (record.submission, record.by, record.pack) == (content, submission.by, sheet.pack)
             and (part is not None or record.checks == sheet.checks)
             for record in mine
@@ -124,13 +119,13 @@ def _records(
     old = read_records(folder, sheet.assignment, submission.students)
     for student in submission.students:
         before = old.get(student)
-        if error and before is not None and not before.failed and before.submission == content:
+        if error and before is not None and before.submission == content:
             continue  # what was found earlier is better than nothing
         if part is not None and before is not None:
             parts = {**before.parts, part: result["parts"][part]}
             checks = {**before.checks, part: sheet.checks[part]}
             yield replace(before, result={**before.result, "parts": parts}, checks=checks)
             continue
-        failed = "" if result else error
-        facts = (submission.by, content, sheet.pack, dict(sheet.checks), failed, result)
-        yield Record(sheet.assignment, student, *facts)
+        yield Record(
+            sheet.assignment, student, submission.by, content, sheet.pack, dict(sheet.checks), result
+        )

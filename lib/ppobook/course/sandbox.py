@@ -29,8 +29,6 @@ from typing import Any
 from . import syscalls
 from .limits import Limits
 
-__all__ = ["Limits", "NoSandbox", "Sandbox", "available", "readable"]
-
 READY = b"ready"  # what a student's process says when it can be asked
 _START = 300.0  # seconds that a process has for its imports
 _WATCH = 0.1  # seconds between two looks at a process
@@ -71,15 +69,13 @@ def readable(folder: Path) -> str | None:
 class Sandbox:
     """The process of one submission. It reads from `writes`, and what it says can be read from `reads`.
 
-    At the time `deadline` it is ended, whatever it does; `cpu` are the CPU seconds that it has used. Where it
-    doesn't start, it raises NoSandbox.
+    At the time `deadline` it is ended, whatever it does. Where it doesn't start, it raises NoSandbox.
     """
 
     def __init__(self, limits: Limits | None = None) -> None:
         self.limits = limits or Limits()
         self.deadline = time.monotonic() + _START
         self.reason = ""  # why it was ended, as far as is known
-        self._cpu: dict[int, float] = {}
         worker = ["-m", "ppobook.course.worker"]
         self._process = _started(_grouped(self.limits), self.limits, worker, start_new_session=True)
         assert self._process.stdout is not None
@@ -95,18 +91,17 @@ class Sandbox:
             raise NoSandbox(f"a sandbox can't be made: {said[-200:]}")
 
     def _watch(self) -> None:
-        """Look at the process tree until it ends: its memory, its time, and what it used."""
+        """Look at the process tree until it ends: its memory and its time."""
         while not self._ended.wait(_WATCH):
-            used = self._look()
-            if used > self.limits.memory_mb * 2**20:
+            if self._used() > self.limits.memory_mb * 2**20:
                 self.reason = "memory"
             elif time.monotonic() > self.deadline:
                 self.reason = "time"
             if self.reason:
                 return self.kill()
 
-    def _look(self) -> int:
-        """Note the CPU time that was used, and return the bytes of memory in use that are no file's."""
+    def _used(self) -> int:
+        """Return the bytes of memory in use that are no file's."""
         memory, tree = 0, [self._process.pid]
         for pid in tree:
             with contextlib.suppress(OSError, ValueError):
@@ -114,8 +109,6 @@ class Sandbox:
                     with contextlib.suppress(OSError, ValueError):  # it has just ended
                         tree += map(int, Path(f"/proc/{pid}/task/{task}/children").read_text().split())
             with contextlib.suppress(OSError, ValueError, IndexError):
-                stat = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-                self._cpu[pid] = (int(stat[11]) + int(stat[12])) / os.sysconf("SC_CLK_TCK")
                 memory += _memory(pid)
         return memory
 
@@ -124,12 +117,7 @@ class Sandbox:
         self._ended.set()
         if self._process.returncode is None:
             with contextlib.suppress(OSError):
-                self._look()
                 os.killpg(self._process.pid, signal.SIGKILL)
-
-    @property
-    def cpu(self) -> float:
-        return sum(self._cpu.values())
 
     def close(self) -> None:
         self.kill()

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import base64
 import itertools
-import math
 from collections.abc import Callable, Iterator, Mapping, MutableMapping, Sequence
 from typing import Any
 
@@ -19,20 +18,8 @@ import numpy as np
 import torch
 from torch import nn
 
-__all__ = [
-    "LARGEST",
-    "Attach",
-    "Malformed",
-    "Opaque",
-    "Reader",
-    "TooLarge",
-    "Writer",
-    "differentiable",
-    "opaque",
-]
-
 LARGEST = 32 * 2**20  # bytes of a message
-_ENTRIES, _DEPTH = 500_000, 60
+_ENTRIES = 500_000  # of an iterator
 _KEYS = 10_000  # keys of dicts in a message, because keys with equal hashes are compared pairwise
 _KINDS = "biufc"  # the kinds of NumPy arrays that are sent as bytes
 
@@ -41,18 +28,10 @@ class Malformed(ValueError):  # noqa: N818
     """The bytes are not a message of this form."""
 
 
-class TooLarge(ValueError):  # noqa: N818
-    """A value does not fit into a message."""
-
-
-class Opaque:
-    """Stands for a value that cannot be sent; only the name of its class is known."""
-
-
-def opaque(name: str) -> Opaque:
-    """Make a stand-in for a value of the class of this name."""
+def opaque(name: str) -> Any:
+    """Make an object in place of one that cannot be sent; it has nothing of it but the name of its class."""
     kept = "".join(c for c in name[:60] if c.isalnum() or c in " _.-") or "value"
-    return type(kept, (Opaque,), {})()
+    return type(kept, (), {})()
 
 
 class Writer:
@@ -66,31 +45,20 @@ class Writer:
         self._numbers = {id(value): number for number, value in (known or {}).items()}
         self.sent: dict[int, Any] = {}  # what was given a number in this message
         self.graphs: dict[int, torch.Tensor] = {}  # of those, what carries an autograd graph
-        self._entries = self._size = self._depth = 0
 
     def node(self, value: Any) -> Any:
-        """A value as JSON; it raises TooLarge where the message would be."""
+        """A value as JSON."""
         if (number := self._numbers.get(id(value))) is not None:
             return ["ref", number]
-        self._entries += 1
-        self._depth += 1
-        if self._entries > _ENTRIES or self._depth > _DEPTH:
-            raise TooLarge("a value with too many entries or levels can't be sent")
-        try:
-            return self._node(value)
-        finally:
-            self._depth -= 1
+        return self._node(value)
 
     def _node(self, value: Any) -> Any:
         if isinstance(value, np.generic):
             return self.node(value.item())
-        if value is None or isinstance(value, bool | int | float):
-            return value
-        if isinstance(value, str):
-            self._grow(len(value))
+        if value is None or isinstance(value, bool | int | float | str):
             return value
         if isinstance(value, bytes):
-            return ["bytes", self.base64(value)]
+            return ["bytes", encoded(value)]
         if isinstance(value, tuple):
             return ["tuple", *self.content([*value])]
         if isinstance(value, list | dict):
@@ -120,35 +88,15 @@ class Writer:
         if isinstance(value, np.random.Generator):
             return [self.node(value.bit_generator.state)]
         if isinstance(value, torch.Generator):
-            return [self.base64(value.get_state().numpy().tobytes())]
+            return [encoded(value.get_state().numpy().tobytes())]
         if isinstance(value, np.ndarray):
-            return self.packed(value)
+            return packed(value)
         if isinstance(value, torch.Tensor):
             slope = value.grad if value.is_leaf else None
-            return [*self.packed(value), value.requires_grad, None if slope is None else self.packed(slope)]
+            return [*packed(value), value.requires_grad, None if slope is None else packed(slope)]
         plain = bool | int | float | str | list | dict | tuple | np.ndarray | torch.Tensor | None
         kept = {k: entry for k, entry in vars(value).items() if k[0] != "_" and isinstance(entry, plain)}
         return [[[key, self.node(entry)] for key, entry in kept.items()]]
-
-    def packed(self, value: Any) -> list[Any]:
-        """The dtype, the shape and the bytes of a tensor or an array."""
-        shape, name = list(value.shape), ""
-        if math.prod(shape) * value.itemsize > LARGEST / 2:
-            raise TooLarge(f"a value of shape {shape} is too large to be sent")
-        if isinstance(value, torch.Tensor):
-            if value.dtype == torch.bfloat16:  # which NumPy does not have
-                name, value = "bfloat16", value.view(torch.int16)
-            value = value.numpy(force=True)
-        return [name or value.dtype.str, shape, self.base64(np.ndarray.tobytes(value))]
-
-    def base64(self, data: bytes | bytearray) -> str:
-        self._grow(4 * len(data) // 3)
-        return base64.b64encode(data).decode()
-
-    def _grow(self, size: int) -> None:
-        self._size += size
-        if self._size > LARGEST * 0.9:
-            raise TooLarge("a value with too many bytes can't be sent")
 
     def other(self, value: Any) -> Any:
         """A node for what is neither a number nor text, a container, an array, a tensor or a generator."""
@@ -159,6 +107,20 @@ class Writer:
         if hasattr(value, "__array__"):
             return self.node(np.asarray(value))
         return float(value) if hasattr(value, "__float__") else ["opaque", type(value).__name__]
+
+
+def packed(value: Any) -> list[Any]:
+    """The dtype, the shape and the bytes of a tensor or an array."""
+    shape, name = list(value.shape), ""
+    if isinstance(value, torch.Tensor):
+        if value.dtype == torch.bfloat16:  # which NumPy does not have
+            name, value = "bfloat16", value.view(torch.int16)
+        value = value.numpy(force=True)
+    return [name or value.dtype.str, shape, encoded(np.ndarray.tobytes(value))]
+
+
+def encoded(data: bytes) -> str:
+    return base64.b64encode(data).decode()
 
 
 def _kind(value: Any) -> str:
@@ -319,7 +281,7 @@ def _put_tensor(
 
 
 def _array(name: Any, shape: Any, data: Any) -> np.ndarray:
-    """The array of which `Writer.packed` gave the dtype, the shape and the bytes."""
+    """The array of which `packed` gave the dtype, the shape and the bytes."""
     dtype = np.dtype(name)
     if len(name) > 4 or dtype.kind not in _KINDS:
         raise Malformed("an array must hold numbers")

@@ -20,8 +20,6 @@ from ppobook.course.rebuild import Unreadable, rebuild
 from ppobook.course.safe_text import plain
 from ppobook.course.sources import lines, parsed
 
-__all__ = ["Alike", "page", "similar"]
-
 Run = tuple[str, ...]
 
 RUN = 5  # tokens that are compared at once

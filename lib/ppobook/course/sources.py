@@ -9,8 +9,6 @@ import re
 import symtable
 from typing import NamedTuple
 
-__all__ = ["Names", "lines", "names", "parsed", "plain"]
-
 # What a notebook takes beside Python: magics, shell commands, questions.
 _MAGIC = re.compile(r"^([ \t]*+)(?:[%!?].*|.*\?)$", re.M)
 _LONG = 20_000  # characters; a longer source is not kept in memory
@@ -34,6 +32,12 @@ def parsed(source: str) -> ast.Module | None:
                 node.body = node.body[1:] or [ast.Pass()]
         return ast.fix_missing_locations(tree)
     return None
+
+
+def check_call(statement: ast.stmt) -> ast.Call | None:
+    """Return the call of `check` that a statement is; None for another statement."""
+    call = statement.value if isinstance(statement, ast.Expr) else None
+    return call if isinstance(call, ast.Call) and ast.unparse(call.func) == "check" else None
 
 
 def plain(source: str, code: bool = True) -> str:

@@ -11,8 +11,6 @@ from __future__ import annotations
 import errno
 import struct
 
-__all__ = ["MACHINES", "program"]
-
 # By machine: the kernel's name for it, the number of mmap, and those of the calls that are refused.
 MACHINES = {
     "x86_64": (0xC000003E, 9, (

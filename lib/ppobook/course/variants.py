@@ -21,8 +21,6 @@ from __future__ import annotations
 
 import copy
 import functools
-import hashlib
-import hmac
 import re
 import tomllib
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
@@ -31,9 +29,8 @@ from pathlib import Path
 from typing import Any
 
 from ppobook import _reads
+from ppobook.course.records import keyed_digest
 from ppobook.teaching.tags import Notebook, exercises, part, tags
-
-__all__ = ["Variant", "declared", "draw", "in_book_numbers"]
 
 _HINT = re.compile(r"^:::+\{dropdown\}.*?^:::+[ \t]*$\n*", re.M | re.S)
 _MULTIPLE = re.compile(r"⟨([^⟩]+)⟩")
@@ -79,15 +76,11 @@ class Variant:
     def solution(self, source: str) -> str:
         return _replaced(source, self.changes)
 
-    def message(self, text: str) -> str:
-        """Return what a check says of a wrong answer, with the note on the numbers."""
-        return f"{text}\n  ({self.note})" if self.note else text
-
 
 def draw(secret: str, assignment: str, part: str, variants: Sequence[Variant]) -> Variant:
     """Draw the variant of a part in an assignment of the course that has this secret, the same each time."""
-    digest = hmac.new(secret.encode(), f"{assignment}/{part}".encode(), hashlib.sha256).digest()
-    return variants[int.from_bytes(digest) % len(variants)]
+    drawn = int.from_bytes(keyed_digest(secret, f"{assignment}/{part}"))
+    return variants[drawn % len(variants)]
 
 
 def declared(master: Path) -> dict[str, tuple[Variant, ...]]:

@@ -10,7 +10,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from ppobook.course import collecting, gradebook, own_checks, packs, roster
-from ppobook.course.feedback import Setting, words
 from ppobook.course.gradebook import Decisions, Score, decide, scores
 from ppobook.course.pack import named
 from ppobook.course.records import Record, Sheet, Submission, digest, read_records
@@ -84,10 +83,6 @@ def released(course: Course, names: tuple[str, ...] = ()) -> list[str]:
     if not found:
         raise ValueError("an assignment must be released first, got none: ppobook course release ASSIGNMENT")
     return found
-
-
-def setting(course: Course) -> Setting:
-    return Setting(course.title, words(course.folder), course.timezone)
 
 
 def pages(course: Course, name: str, graded: Iterable[tuple[str, Submission]]) -> dict[str, Path]:

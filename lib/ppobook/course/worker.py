@@ -34,8 +34,6 @@ from .limits import Ended
 from .sandbox import READY
 from .serialization import Attach, Reader, Writer
 
-__all__ = ["Notebook", "Worker"]
-
 # Nodes of objects that may be here already.
 _CHANGING = (
     *("list", "dict", "array", "tensor", "parameter", "object"),
