@@ -107,7 +107,7 @@ def test_nothing_changed_nothing_said(book):
             "toy.double(2)",
             "its code cells changed since it was executed",
         ),
-        ("chapters/01_tiny.md", LAST_CELL, "", "it has 6 cells, and chapters/01_tiny.md makes 5"),
+        ("chapters/01_tiny.md", LAST_CELL, "", "it has 7 cells, and chapters/01_tiny.md makes 6"),
         (
             "chapters/01_tiny.ipynb",
             '"outputs": []',
