@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import subprocess
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+from filled_in import git
 from made_up_class import SHEET, graded_class, hand_in, scores_of
 
 from ppobook.course import gradebook, trail
@@ -100,13 +100,6 @@ def test_a_student_is_excused_without_a_submission(tmp_path, handed):
 # --- several markers ----------------------------------------------------------------------------------------
 
 
-def git(folder: Path, *words: str, code: int = 0) -> str:
-    who = ["-c", "user.name=A", "-c", "user.email=a@example.org", "-c", "commit.gpgsign=false"]
-    done = subprocess.run(["git", *who, *words], cwd=folder, capture_output=True, text=True)
-    assert done.returncode == code, done.stdout + done.stderr
-    return done.stdout
-
-
 @pytest.mark.parametrize("union", [True, False])
 def test_marks_of_two_people_merge_by_git_and_a_conflict_is_shown(tmp_path, union):
     mine, theirs = tmp_path / "mine", tmp_path / "theirs"
@@ -116,7 +109,7 @@ def test_marks_of_two_people_merge_by_git_and_a_conflict_is_shown(tmp_path, unio
     if union:
         (mine / ".gitattributes").write_text("*.jsonl merge=union\n")
     mark(mine, 2)
-    git(mine, "init", "-q", "-b", "main")
+    git(mine, "init", "-q")
     git(mine, "add", ".")
     git(mine, "commit", "-qm", "graded")
     git(tmp_path, "clone", "-q", "mine", "theirs")

@@ -8,6 +8,7 @@ import json
 import re
 import zipfile
 from collections.abc import Callable
+from datetime import UTC, datetime
 from html import escape
 from pathlib import Path
 
@@ -22,8 +23,7 @@ from ppobook.course.grading import part_seeds
 from ppobook.course.records import read_record
 from ppobook.teaching import checks
 
-IN_TIME = 1804500000  # 2027-03-08, in the afternoon
-LATE = IN_TIME + 86_400
+LATE = datetime(2027, 3, 9, 12, 0, tzinfo=UTC)
 WRONG = """\
 def clipped_loss(logp, old_logp, advantages, eps=0.2):
     ratio = (logp - old_logp).exp()
@@ -44,11 +44,11 @@ def graded(tmp_path_factory: pytest.TempPathFactory) -> Path:
     assert main(["course", "release", "week-02", "--course", str(folder)]) == 0
     source = tmp_path_factory.mktemp("handed_in")
     answers = Answers(course, "week-02")
-    put(source / "ada.ipynb", answers.filled(answers.right()), IN_TIME)
+    put(source / "ada.ipynb", answers.filled(answers.right()))
     wrong = {"clipped-loss": WRONG, "pessimism": "<script>alert(1)</script> It depends."}
     put(source / "bob.ipynb", answers.filled(answers.right() | wrong), LATE)
     ended = {"clipped-loss": "def clipped_loss(*given):\n    import os\n    os._exit(0)\n"}
-    put(source / "mel.ipynb", answers.filled(answers.right("clip-table-up", "pessimism") | ended), IN_TIME)
+    put(source / "mel.ipynb", answers.filled(answers.right("clip-table-up", "pessimism") | ended))
     assert main(["course", "collect", "week-02", str(source), "--course", str(folder)]) == 0
     assert main(["course", "grade", "week-02", "--processes", "1", "--course", str(folder)]) == 0
     return folder

@@ -28,7 +28,6 @@ from ppobook.course.records import Record, read_record
 from ppobook.course.sandbox import Limits, Sandbox
 from ppobook.teaching import checks
 
-IN_TIME = 1804500000  # 2027-03-08, in the afternoon
 # Among them, and first and last.
 HONEST = ("honest-1", "honest-2", "honest-3")
 WEEK = """\
@@ -138,12 +137,12 @@ def graded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Class]:
     answers = Answers(settings.load(folder), "week-03")
     source = tmp_path_factory.mktemp("handed_in")
     for name in HONEST:
-        put(source / f"{name}.ipynb", answers.filled(answers.right(*WORTH)), IN_TIME)
+        put(source / f"{name}.ipynb", answers.filled(answers.right(*WORTH)))
     with telling(answers.right(LOSS)[LOSS]) as (port, asked), pytest.MonkeyPatch.context() as patch:
         assert main(["course", "collect", "week-03", str(source), *options]) == 0
         knows = Knows(folder, port, os.getpid(), weights_that_were_seen(answers))
         for name, attack in ATTACKS.items():
-            put(source / f"{name}.ipynb", notebook_of(attack, answers, knows), IN_TIME)
+            put(source / f"{name}.ipynb", notebook_of(attack, answers, knows))
         outside = watching.files(folder.parent)
         assert main(["course", "collect", "week-03", str(source), *options]) == 0
         new = watching.files(folder.parent).keys() - outside.keys()
