@@ -1,7 +1,5 @@
 """Feedback pages: what they say, what they never say, and the zip that a platform takes back."""
 
-from __future__ import annotations
-
 import json
 import re
 import time

@@ -1,7 +1,5 @@
 """Grades for Canvas, Moodle and plain."""
 
-from __future__ import annotations
-
 import csv
 import io
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """From what was handed in to grades, by the commands that an instructor types, with the real grader."""
 
-from __future__ import annotations
-
 import importlib
 import itertools
 import json

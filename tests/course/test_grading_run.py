@@ -1,7 +1,5 @@
 """Grading a class: once each, whatever fails and whenever the process is killed."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """The instructor's guide, run as it is written: each of its commands, in order, with a class of three."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

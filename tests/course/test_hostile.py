@@ -1,7 +1,5 @@
 """Hostile submissions, graded by an instructor's commands: what each earns, and that it harms nobody."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

@@ -1,7 +1,5 @@
 """The page for marking, as a server: what is saved, who may ask, and two tabs."""
 
-from __future__ import annotations
-
 import http.client
 import json
 import threading

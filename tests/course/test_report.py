@@ -1,7 +1,5 @@
 """The report: what a class made of an assignment."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 

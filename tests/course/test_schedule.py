@@ -1,7 +1,5 @@
 """Plans of a term: a course's has its assignments, dates and titles."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from datetime import date, datetime
 from pathlib import Path

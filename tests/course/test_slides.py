@@ -1,7 +1,5 @@
 """The page that is built of each deck in slides/."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Variants: each can be solved, says nothing of the book's numbers or bug, and is drawn from the secret."""
 
-from __future__ import annotations
-
 import ast
 from functools import cache
 from pathlib import Path
