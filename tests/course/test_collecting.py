@@ -174,10 +174,9 @@ def test_a_hand_in_of_canvas_is_not_as_late_as_its_download(course, tmp_path, ca
 
 
 def test_what_came_in_time_counts_before_what_is_late_by_a_time_unknown(course, tmp_path):
-    first = zipped(("mullerbob_102_1_w.ipynb", notebook("first")), time=DOWNLOADED)
-    second = zipped(("mullerbob_LATE_102_2_w.ipynb", notebook("second")), time=DOWNLOADED)
-    collect(course, put(tmp_path / "1.zip", first))
-    collect(course, put(tmp_path / "2.zip", second))
+    for number, name in enumerate(("mullerbob_102_1_w.ipynb", "mullerbob_LATE_102_2_w.ipynb")):
+        data = zipped((name, notebook(name)), time=DOWNLOADED)
+        collect(course, put(tmp_path / f"{number}.zip", data))
     assert not counting(course)["bob"].late_unknown
 
 

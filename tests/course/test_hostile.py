@@ -52,12 +52,6 @@ class Class:
         return read_record(self.folder, "week-03", student)
 
 
-def students() -> list[str]:
-    names = [*ATTACKS]
-    names.insert(len(names) // 2, HONEST[1])
-    return [HONEST[0], *names, HONEST[2]]
-
-
 @contextmanager
 def telling(right: str) -> Iterator[tuple[int, list[bytes]]]:
     """A server on this machine that gives the right answer to whoever asks; its port, and who asked."""
@@ -106,17 +100,11 @@ def notebook_of(attack: Attack, answers: Answers, knows: Knows) -> dict[str, Any
     if attack.replays:
         own[WEIGHTS] = knows.replay
     notebook = answers.filled(answers.right(*WORTH) | own)
-    first = hostile.FIRST.format(
-        course=str(knows.course),
-        port=knows.port,
-        process=knows.process,
-        home=str(Path.home()),
-        mark=knows.mark,
-    )
-    sources = [first, *([attack.before] if attack.before else [])]
+    places = {"course": str(knows.course), "home": str(Path.home()), "mark": knows.mark}
+    sources = [hostile.FIRST.format(**vars(knows) | places), attack.before]
     cells = [
         {"cell_type": "code", "id": f"mine-{i}", "metadata": {}, "source": source, "outputs": []}
-        for i, source in enumerate(sources)
+        for i, source in enumerate(filter(None, sources))
     ]
     notebook["cells"] = cells + notebook["cells"]
     return notebook
@@ -127,7 +115,9 @@ def graded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Class]:
     """All of them handed in, collected, and graded one after the other."""
     folder = tmp_path_factory.mktemp("hostile") / "course"
     write_course(folder, ("late:", f"{WEEK}late:"))
-    rows = [f"{name},Doe-{i},Jo,{name}@uni.example,A,{500 + i}" for i, name in enumerate(students())]
+    names = [HONEST[0], *ATTACKS, HONEST[2]]
+    names.insert(len(names) // 2, HONEST[1])
+    rows = [f"{name},Doe-{i},Jo,{name}@uni.example,A,{500 + i}" for i, name in enumerate(names)]
     header = (folder / "roster.csv").read_text().partition("\n")[0]
     (folder / "roster.csv").write_text("\n".join([header, *rows, ""]))
     options = ("--course", str(folder))
@@ -175,9 +165,8 @@ def test_nobody_elses_grade_is_touched(graded):
 def test_the_course_is_as_it_was_and_nobody_was_asked(graded):
     assert watching.files(graded.folder) == graded.before
     assert graded.asked == []
-    assert [p.name for p in (graded.folder / "graded" / "week-03").glob("*") if p.suffix != ".json"] == [
-        ".lock"
-    ]
+    records = graded.folder / "graded" / "week-03"
+    assert {path.name for path in records.glob("*") if path.suffix != ".json"} == {".lock"}
 
 
 FOOLING = {name: attack for name, attack in ATTACKS.items() if attack.fools}
