@@ -1,13 +1,11 @@
 """Scores: computed from records and decisions; marks of two people merge; corrections count for good."""
 
-from __future__ import annotations
-
-import subprocess
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+from filled_in import git
 from made_up_class import SHEET, graded_class, hand_in, scores_of
 
 from ppobook.course import gradebook, trail
@@ -61,8 +59,7 @@ def test_a_mark_is_of_one_text_and_can_be_taken_back(tmp_path, handed):
 
 def test_points_that_a_person_gave_are_scaled_with_the_part(tmp_path, handed):
     mark(tmp_path, 2)
-    part = replace(SHEET.part(WHY), points=4.5)
-    sheet = replace(SHEET, parts=(part,))
+    sheet = replace(SHEET, parts=(replace(SHEET.part(WHY), points=4.5),))
     assert score(tmp_path, handed, sheet=sheet).points == 3
 
 
@@ -100,33 +97,23 @@ def test_a_student_is_excused_without_a_submission(tmp_path, handed):
 # --- several markers ----------------------------------------------------------------------------------------
 
 
-def git(folder: Path, *words: str, code: int = 0) -> str:
-    who = ["-c", "user.name=A", "-c", "user.email=a@example.org", "-c", "commit.gpgsign=false"]
-    done = subprocess.run(["git", *who, *words], cwd=folder, capture_output=True, text=True)
-    assert done.returncode == code, done.stdout + done.stderr
-    return done.stdout
-
-
 @pytest.mark.parametrize("union", [True, False])
-def test_marks_of_two_people_merge_by_git_and_a_conflict_is_shown(tmp_path, union):
-    mine, theirs = tmp_path / "mine", tmp_path / "theirs"
-    mine.mkdir()
-    handed = [hand_in(mine, "ada", text=TEXT), hand_in(mine, "bob", text="It is max.")]
-    graded_class(mine, *handed)
+def test_marks_of_two_people_merge_by_git_and_a_conflict_is_shown(tmp_path, handed, union):
+    mine, theirs = tmp_path, tmp_path / "theirs"
     if union:
         (mine / ".gitattributes").write_text("*.jsonl merge=union\n")
     mark(mine, 2)
-    git(mine, "init", "-q", "-b", "main")
+    git(mine, "init", "-q")
     git(mine, "add", ".")
     git(mine, "commit", "-qm", "graded")
-    git(tmp_path, "clone", "-q", "mine", "theirs")
+    git(tmp_path, "clone", "-q", ".", "theirs")
     before = Decisions(mine, "week-03").marks("ada", WHY, TEXT)[0].id
     mark(mine, 3, replaces=[before])
     mark(theirs, 1, replaces=[before])
     mark(theirs, 2, student="bob", text="It is max.")
     decide(theirs, "week-03", "full", gradebook.EVERYONE, "hunt-minmax", comment="x")  # another file
     for folder in (mine, theirs):
-        git(folder, "add", ".")
+        git(folder, "add", "marks")
         git(folder, "commit", "-qm", "marked")
     git(mine, "pull", "-q", "--no-rebase", "--no-edit", str(theirs), "main", code=0 if union else 1)
     found = scores_of(mine, handed)

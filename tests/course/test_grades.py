@@ -1,7 +1,5 @@
 """Grades for Canvas, Moodle and plain."""
 
-from __future__ import annotations
-
 import csv
 import io
 from dataclasses import replace
@@ -14,9 +12,7 @@ from ppobook.course.gradebook import PartScore, Score
 from ppobook.course.grades import Column
 
 
-def score(
-    student: str, points: float, *, waiting: bool = False, share: float = 1.0, comment: str = ""
-) -> Score:
+def score(student, points, *, waiting=False, share=1.0, comment="") -> Score:
     why = PartScore(3, None if waiting else 0.0, comment=comment)
     return Score(student, {"a": PartScore(7, points), "why": why}, share)
 

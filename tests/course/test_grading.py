@@ -43,20 +43,16 @@ RIGHT = {name: solution.source for name, solution in SOLUTIONS.items()}
 LIMITS = Limits(seconds=15.0, cell_seconds=60.0, memory_mb=900, processes=40)
 
 
-@pytest.fixture
-def grade():
-    def made(answers=None, *, pack=PACK, before="", data=None, **options):
-        """Grade the right answers with some of them replaced, and perhaps a cell of the student's first."""
-        submission = data or filled(pack, RIGHT | (answers or {}))
-        if before:
-            notebook = json.loads(submission)
-            cell = {"cell_type": "code", "id": "mine", "metadata": {}, "source": before, "outputs": []}
-            notebook["cells"].insert(1, cell)
-            submission = json.dumps(notebook).encode()
-        options = {"limits": LIMITS, "seed": part_seeds(SECRET, "ada", b"")} | options
-        return grade_submission(pack, submission, **options)
-
-    return made
+def grade(answers=(), *, before=(), behind=(), limits=LIMITS):
+    """Grade the right answers with some of them replaced, and with cells of the student's around them."""
+    first, *others = masters.fill(PACK.notebook, RIGHT | dict(answers))["cells"]
+    own = [
+        {"cell_type": "code", "id": f"mine-{i}", "metadata": {}, "source": source, "outputs": []}
+        for i, source in enumerate([*before, *behind])
+    ]
+    cells = [first, *own[: len(before)], *others, *own[len(before) :]]
+    submission = json.dumps(PACK.notebook | {"cells": cells}).encode()
+    return grade_submission(PACK, submission, limits=limits, seed=part_seeds(SECRET, "ada", b""))
 
 
 def points(result):
@@ -96,11 +92,7 @@ def test_planted_answers_get_the_verdict_that_they_get_here(grader):
         assert (far.kind, far.name) == (near.kind, near.name), place
 
 
-def said_of(result):
-    return [f"{error['type']}: {error['message']}" for error in result.errors]
-
-
-def test_the_generators_do_not_tell_what_the_problems_are_drawn_from(grade):
+def test_the_generators_do_not_tell_what_the_problems_are_drawn_from():
     source = "def clipped_loss(*given): raise Exception(torch.initial_seed())"
     first, second = (grade({"clipped-loss": source}).parts["clipped-loss"].said[0] for _ in range(2))
     assert first == second
@@ -109,23 +101,19 @@ def test_the_generators_do_not_tell_what_the_problems_are_drawn_from(grade):
     assert int(number) % 2**32 != hidden % 2**32
 
 
-def test_half_a_character_is_no_harm(grade):
+def test_half_a_character_is_no_harm():
     result = grade(
         {"clipped-loss": "def clipped_loss(*given): raise ValueError(chr(0xD83D))"},
-        before="raise ValueError(chr(0xD83D))  # \ud83d",
+        before=["raise ValueError(chr(0xD83D))  # \ud83d"],
     )
     assert kinds(result) == ALL_RIGHT | {"clipped-loss": "raised"}
     assert "\N{REPLACEMENT CHARACTER}" in result.parts["clipped-loss"].said[0]
-    assert said_of(result) == ["ValueError: \N{REPLACEMENT CHARACTER}"]
+    assert [error["message"] for error in result.errors] == ["\N{REPLACEMENT CHARACTER}"]
 
 
-def test_cells_have_half_of_the_time_and_what_is_defined_is_judged(grade):
-    data = json.loads(filled(PACK, RIGHT))
-    sleep = {"cell_type": "code", "id": "mine", "metadata": {}, "source": "import time; time.sleep(999)"}
-    data["cells"].append(sleep | {"outputs": []})
-    data["cells"].append(sleep | {"outputs": [], "id": "more"})
+def test_cells_have_half_of_the_time_and_what_is_defined_is_judged():
     limits = Limits(cell_seconds=900.0, submission_seconds=60.0)
-    result = grade(data=json.dumps(data).encode(), limits=limits)
+    result = grade(behind=["import time; time.sleep(999)"] * 2, limits=limits)
     assert kinds(result) == ALL_RIGHT
     assert [error["type"] for error in result.errors] == ["TooSlow", "TooSlow"]
     assert "took more than half" in result.errors[1]["message"]
@@ -136,24 +124,21 @@ def test_cells_have_half_of_the_time_and_what_is_defined_is_judged(grade):
 # --- what ends, and what stays; see test_hostile.py for what is meant to do harm
 
 
-def test_a_process_that_ends_again_and_again_is_left(grade):
-    result = grade({name: "import os; os._exit(0)" for name in RIGHT}, before="import os; os._exit(0)")
+def test_a_process_that_ends_again_and_again_is_left():
+    result = grade({name: "import os; os._exit(0)" for name in RIGHT}, before=["import os; os._exit(0)"])
     assert points(result) == 0
     assert set(kinds(result).values()) <= {"missing", "ended"}
 
 
-def test_threads_that_stay_do_not_matter(grade):
+def test_threads_that_stay_do_not_matter():
     spin = "import threading\ndef spin():\n    while True: pass\nthreading.Thread(target=spin).start()"
     slow = Limits(seconds=120.0, cell_seconds=60.0, memory_mb=900)  # two threads share one interpreter
-    assert kinds(grade(before=spin, limits=slow)) == ALL_RIGHT
+    assert kinds(grade(before=[spin], limits=slow)) == ALL_RIGHT
 
 
-def test_a_name_that_was_deleted_is_missing_and_one_that_comes_later_counts(grade):
+def test_a_name_that_was_deleted_is_missing_and_one_that_comes_later_counts():
     result = grade({"eps-kl": RIGHT["eps-kl"] + "\ndel " + PACK.tested[-1].expression})
     assert result.parts["eps-kl"].kind == "missing"
     assert "is not defined" in result.parts["eps-kl"].said[0]
-    data = json.loads(filled(PACK, RIGHT | {"eps-kl": "x = 1"}))
-    cell = {"cell_type": "code", "id": "z", "metadata": {}, "source": RIGHT["eps-kl"], "outputs": []}
-    data["cells"].append(cell)
-    assert kinds(grade(data=json.dumps(data).encode())) == ALL_RIGHT
+    assert kinds(grade({"eps-kl": "x = 1"}, behind=[RIGHT["eps-kl"]])) == ALL_RIGHT
     assert grade({"eps-kl": f"{PACK.tested[-1].expression} = 7"}).parts["eps-kl"].kind == "returned"

@@ -1,7 +1,5 @@
 """Grading a class: once each, whatever fails and whenever the process is killed."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys
@@ -11,25 +9,13 @@ from functools import partial
 from pathlib import Path
 
 import pytest
-from made_up_class import (
-    SHEET,
-    grade_nothing,
-    grade_one,
-    hand_in,
-    open_grader,
-    open_nothing,
-    scores_of,
-)
+from made_up_class import SHEET, grade_nothing, grade_one, hand_in, open_grader, open_nothing, scores_of
 
 from ppobook.course import processes, run, trail
 from ppobook.course.records import Submission, graded_file, read_record
 
 
 @pytest.fixture
-def course(tmp_path: Path) -> Path:
-    return tmp_path
-
-
 def here(monkeypatch):
     """Grade in this process: most tests are not about processes."""
 
@@ -41,23 +27,19 @@ def here(monkeypatch):
     monkeypatch.setattr(run, "graded", graded)
 
 
-def graded_by(log: Path) -> list[str]:
-    return sorted(log.read_text().split()) if log.exists() else []
-
-
 def scores(folder: Path, handed: list[Submission]) -> dict[str, float]:
     return {student: score.final for student, score in scores_of(folder, handed).items()}
 
 
-def test_what_cannot_be_graded_gets_nothing_and_a_reason_and_stops_nobody(course, capfd):
+def test_what_cannot_be_graded_gets_nothing_and_a_reason_and_stops_nobody(tmp_path, capfd):
     handed = [
-        hand_in(course, "ada"),
-        hand_in(course, "bob", dies=True, text="It is min."),
-        hand_in(course, "eve", raises="<script>"),
-        hand_in(course, "mel", seconds=6000, dies="always"),
-        hand_in(course, "zoe", late=1, bytes=processes.MEMORY + 1),
+        hand_in(tmp_path, "ada"),
+        hand_in(tmp_path, "bob", dies=True, text="It is min."),
+        hand_in(tmp_path, "eve", raises="<script>"),
+        hand_in(tmp_path, "mel", seconds=6000, dies="always"),
+        hand_in(tmp_path, "zoe", late=1, bytes=processes.MEMORY + 1),
     ]
-    found = run.grade(course, SHEET, handed, open_grader, seconds=20, shown=False)
+    found = run.grade(tmp_path, SHEET, handed, open_grader, seconds=20, shown=False)
     assert (found.graded, found.kept, found.failed) == (5, 0, {})
     assert found.nothing == {
         "bob": "the process that graded it ended",
@@ -65,86 +47,84 @@ def test_what_cannot_be_graded_gets_nothing_and_a_reason_and_stops_nobody(course
         "mel": "grading it took longer than 20 seconds",
         "zoe": "MemoryError",
     }
-    assert scores(course, handed) == {"ada": 7, "bob": 0, "eve": 0, "mel": 0, "zoe": 0}
-    assert read_record(course, "week-03", "bob").text("hunt-minmax-why") == "It is min."
+    assert scores(tmp_path, handed) == {"ada": 7, "bob": 0, "eve": 0, "mel": 0, "zoe": 0}
+    assert read_record(tmp_path, "week-03", "bob").text("hunt-minmax-why") == "It is min."
     assert "RuntimeError: <script>" in capfd.readouterr().err
-    assert run.due(course, SHEET, handed) == []
+    assert run.due(tmp_path, SHEET, handed) == []
 
 
-def test_one_that_the_machine_failed_is_tried_again(course, capfd):
-    handed = [hand_in(course, "ada"), hand_in(course, "bob", full_disk=True)]
-    found = run.grade(course, SHEET, handed, open_grader, shown=False)
+def test_one_that_the_machine_failed_is_tried_again(tmp_path, capfd):
+    handed = [hand_in(tmp_path, "ada"), hand_in(tmp_path, "bob", full_disk=True)]
+    found = run.grade(tmp_path, SHEET, handed, open_grader, shown=False)
     assert (found.graded, found.nothing, found.failed) == (1, {}, {"bob": "OSError: no space left"})
-    assert [one.by for one in run.due(course, SHEET, handed)] == ["bob"]
+    assert [one.by for one in run.due(tmp_path, SHEET, handed)] == ["bob"]
 
 
-def test_a_grader_that_does_not_start_is_said_once(course, capfd):
+def test_a_grader_that_does_not_start_is_said_once(tmp_path, capfd):
+    handed = [hand_in(tmp_path, "ada"), hand_in(tmp_path, "bob")]
     with pytest.raises(ChildProcessError, match="could not be started"):
-        run.grade(course, SHEET, [hand_in(course, "ada"), hand_in(course, "bob")], open_nothing, shown=False)
+        run.grade(tmp_path, SHEET, handed, open_nothing, shown=False)
     assert "no sandbox" in capfd.readouterr().err
 
 
-def test_what_is_graded_is_graded_again_only_if_something_changed(course, monkeypatch):
-    here(monkeypatch)
-    log = course / "log.txt"
+def test_what_is_graded_is_graded_again_only_if_something_changed(tmp_path, here):
+    log = tmp_path / "log.txt"
     opener = partial(open_grader, log)
-    handed = [hand_in(course, "ada"), hand_in(course, "bob")]
+    handed = [hand_in(tmp_path, "ada"), hand_in(tmp_path, "bob")]
 
     def go(sheet=SHEET, **options):
-        log.unlink(missing_ok=True)
-        found = run.grade(course, sheet, handed, opener, shown=False, **options)
+        log.write_text("")
+        found = run.grade(tmp_path, sheet, handed, opener, shown=False, **options)
         assert found.graded + found.kept == len(handed)
-        return graded_by(log)
+        return sorted(log.read_text().split())
 
     assert go() == ["ada", "bob"]
     assert go() == []
     assert go(again=True) == ["ada", "bob"]
-    handed[0] = hand_in(course, "ada", text="more")
+    handed[0] = hand_in(tmp_path, "ada", text="more")
     assert go() == ["ada"]
     assert go(replace(SHEET, pack="pack-2")) == ["ada", "bob"]
     sheet = replace(SHEET, pack="pack-2", checks={**SHEET.checks, "hunt-minmax": "check-2"})
     assert go(sheet) == ["ada", "bob"]
     assert go(sheet) == []
-    graded_file(course, "week-03", "bob").write_text('{"student": ')
+    graded_file(tmp_path, "week-03", "bob").write_text('{"student": ')
     assert go(sheet) == ["bob"]
 
 
-def test_one_part_for_all(course, monkeypatch):
-    here(monkeypatch)
-    handed = [hand_in(course, "ada", **{"clipped-loss": 0, "hunt-minmax": 0})]
-    run.grade(course, SHEET, handed, open_grader, shown=False)
-    before = read_record(course, "week-03", "ada")
+def test_one_part_for_all(tmp_path, here, monkeypatch):
+    handed = [hand_in(tmp_path, "ada", **{"clipped-loss": 0, "hunt-minmax": 0})]
+    run.grade(tmp_path, SHEET, handed, open_grader, shown=False)
+    before = read_record(tmp_path, "week-03", "ada")
     # The check of one part was wrong, and so were all of these points.
     monkeypatch.setattr("made_up_class.grade_one", lambda content, by: grade_one(b"{}", by))
     sheet = replace(SHEET, checks=dict.fromkeys(SHEET.checks, "check-2"))
-    both = [*handed, hand_in(course, "bob")]
-    assert run.grade(course, sheet, both, open_grader, part="clipped-loss", shown=False).graded == 1
-    after = read_record(course, "week-03", "ada")
+    both = [*handed, hand_in(tmp_path, "bob")]
+    assert run.grade(tmp_path, sheet, both, open_grader, part="clipped-loss", shown=False).graded == 1
+    after = read_record(tmp_path, "week-03", "ada")
     assert after.parts["clipped-loss"]["points"] == 4
     assert after.parts["hunt-minmax"] == before.parts["hunt-minmax"]
     assert after.checks == {"clipped-loss": "check-2", "hunt-minmax": "check-1"}
-    assert scores(course, handed) == {"ada": 4}
+    assert scores(tmp_path, handed) == {"ada": 4}
     with pytest.raises(ValueError, match=r"the part must be one of .*, got 'clip'"):
-        run.grade(course, sheet, handed, open_grader, part="clip", shown=False)
+        run.grade(tmp_path, sheet, handed, open_grader, part="clip", shown=False)
 
 
-def test_a_failure_does_not_lose_what_was_found(course, monkeypatch):
-    handed = [hand_in(course, "ada")]
-    here(monkeypatch)
-    run.grade(course, SHEET, handed, open_grader, shown=False)
+def test_a_failure_does_not_lose_what_was_found(tmp_path, here, monkeypatch):
+    handed = [hand_in(tmp_path, "ada")]
+    run.grade(tmp_path, SHEET, handed, open_grader, shown=False)
     monkeypatch.setattr(run, "graded", lambda todo, *_: [(todo[0], grade_nothing(), "MemoryError")])
-    found = run.grade(course, SHEET, handed, open_grader, again=True, shown=False)
+    found = run.grade(tmp_path, SHEET, handed, open_grader, again=True, shown=False)
     assert found.nothing == {"ada": "MemoryError"}
-    assert scores(course, handed) == {"ada": 7}
+    assert scores(tmp_path, handed) == {"ada": 7}
 
 
-def test_one_process_at_a_time_grades_an_assignment(course):
-    (course / "graded" / "week-03").mkdir(parents=True)
+def test_one_process_at_a_time_grades_an_assignment(tmp_path):
+    (tmp_path / "graded" / "week-03").mkdir(parents=True)
     with (
-        trail.locked(course / "graded" / "week-03" / ".lock"),
+        trail.locked(tmp_path / "graded" / "week-03" / ".lock"),
         pytest.raises(ValueError, match="one process at a time"),
     ):
-        run.grade(course, SHEET, [], open_grader, shown=False)
+        run.grade(tmp_path, SHEET, [], open_grader, shown=False)
 
 
 # --- kill -9 ------------------------------------------------------------------------------------------------

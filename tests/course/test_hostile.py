@@ -1,7 +1,5 @@
 """Hostile submissions, graded by an instructor's commands: what each earns, and that it harms nobody."""
 
-from __future__ import annotations
-
 import json
 import os
 import re
@@ -28,7 +26,6 @@ from ppobook.course.records import Record, read_record
 from ppobook.course.sandbox import Limits, Sandbox
 from ppobook.teaching import checks
 
-IN_TIME = 1804500000  # 2027-03-08, in the afternoon
 # Among them, and first and last.
 HONEST = ("honest-1", "honest-2", "honest-3")
 WEEK = """\
@@ -53,12 +50,6 @@ class Class:
 
     def record(self, student: str) -> Record | None:
         return read_record(self.folder, "week-03", student)
-
-
-def students() -> list[str]:
-    names = [*ATTACKS]
-    names.insert(len(names) // 2, HONEST[1])
-    return [HONEST[0], *names, HONEST[2]]
 
 
 @contextmanager
@@ -109,17 +100,11 @@ def notebook_of(attack: Attack, answers: Answers, knows: Knows) -> dict[str, Any
     if attack.replays:
         own[WEIGHTS] = knows.replay
     notebook = answers.filled(answers.right(*WORTH) | own)
-    first = hostile.FIRST.format(
-        course=str(knows.course),
-        port=knows.port,
-        process=knows.process,
-        home=str(Path.home()),
-        mark=knows.mark,
-    )
-    sources = [first, *([attack.before] if attack.before else [])]
+    places = {"course": str(knows.course), "home": str(Path.home()), "mark": knows.mark}
+    sources = [hostile.FIRST.format(**vars(knows) | places), attack.before]
     cells = [
         {"cell_type": "code", "id": f"mine-{i}", "metadata": {}, "source": source, "outputs": []}
-        for i, source in enumerate(sources)
+        for i, source in enumerate(filter(None, sources))
     ]
     notebook["cells"] = cells + notebook["cells"]
     return notebook
@@ -130,7 +115,9 @@ def graded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Class]:
     """All of them handed in, collected, and graded one after the other."""
     folder = tmp_path_factory.mktemp("hostile") / "course"
     write_course(folder, ("late:", f"{WEEK}late:"))
-    rows = [f"{name},Doe-{i},Jo,{name}@uni.example,A,{500 + i}" for i, name in enumerate(students())]
+    names = [HONEST[0], *ATTACKS, HONEST[2]]
+    names.insert(len(names) // 2, HONEST[1])
+    rows = [f"{name},Doe-{i},Jo,{name}@uni.example,A,{500 + i}" for i, name in enumerate(names)]
     header = (folder / "roster.csv").read_text().partition("\n")[0]
     (folder / "roster.csv").write_text("\n".join([header, *rows, ""]))
     options = ("--course", str(folder))
@@ -138,12 +125,12 @@ def graded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Class]:
     answers = Answers(settings.load(folder), "week-03")
     source = tmp_path_factory.mktemp("handed_in")
     for name in HONEST:
-        put(source / f"{name}.ipynb", answers.filled(answers.right(*WORTH)), IN_TIME)
+        put(source / f"{name}.ipynb", answers.filled(answers.right(*WORTH)))
     with telling(answers.right(LOSS)[LOSS]) as (port, asked), pytest.MonkeyPatch.context() as patch:
         assert main(["course", "collect", "week-03", str(source), *options]) == 0
         knows = Knows(folder, port, os.getpid(), weights_that_were_seen(answers))
         for name, attack in ATTACKS.items():
-            put(source / f"{name}.ipynb", notebook_of(attack, answers, knows), IN_TIME)
+            put(source / f"{name}.ipynb", notebook_of(attack, answers, knows))
         outside = watching.files(folder.parent)
         assert main(["course", "collect", "week-03", str(source), *options]) == 0
         new = watching.files(folder.parent).keys() - outside.keys()
@@ -178,9 +165,8 @@ def test_nobody_elses_grade_is_touched(graded):
 def test_the_course_is_as_it_was_and_nobody_was_asked(graded):
     assert watching.files(graded.folder) == graded.before
     assert graded.asked == []
-    assert [p.name for p in (graded.folder / "graded" / "week-03").glob("*") if p.suffix != ".json"] == [
-        ".lock"
-    ]
+    records = graded.folder / "graded" / "week-03"
+    assert {path.name for path in records.glob("*") if path.suffix != ".json"} == {".lock"}
 
 
 FOOLING = {name: attack for name, attack in ATTACKS.items() if attack.fools}

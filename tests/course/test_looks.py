@@ -1,6 +1,5 @@
 """Notes for an instructor and similar answers: what was seen, and of honest students nothing."""
 
-import copy
 import json
 
 import pytest
@@ -58,12 +57,8 @@ PACK = pack_of("week", notebook())
         (f"x = {'-' * 3000}1\n{OWN}", (), "is no Python that can be read"),
         (f"x = {'+'.join(['y'] * 450)}\n{OWN}", (), ""),
         (f"x = 1\n{' ' * 10**6}x\n{OWN}", (), "is no Python that can be read"),
-        (PUBLIC, (), "has the 4 lines of the book's solution"),
-        (
-            f"%precision 4\n# mine\n{PUBLIC}".replace("    ", "  "),
-            (),
-            "has the 4 lines of the book's solution",
-        ),
+        (PUBLIC, (), "has the 4 lines of the book"),
+        (f"%precision 4\n# mine\n{PUBLIC}".replace("    ", "  "), (), "has the 4 lines of the book"),
         ("def double(x, weights):\n    return _loss(x, weights)", (), "uses `_loss` of the book's library"),
         (OWN, ("exec('y = 1')",), "uses `exec`"),
         (OWN, ("import base64\nbase64.b64decode('eA==')",), "decodes something (`b64decode`)"),
@@ -71,28 +66,19 @@ PACK = pack_of("week", notebook())
     ],
 )
 def test_looks(solution, more, said):
-    found = Looks(PACK, {"double": PUBLIC}, [PACK.notebook]).of(
-        json.dumps(notebook(solution, *more)).encode()
-    )
+    handed_in = json.dumps(notebook(solution, *more)).encode()
+    found = Looks(PACK, {"double": PUBLIC}, [PACK.notebook]).of(handed_in)
     assert bool(found) == bool(said), found
     assert said in " ".join(found)
 
 
-@pytest.mark.parametrize(
-    "handed_in",
-    [
-        notebook(OWN),
-        {"cells": [cell | {"source": cell["source"].replace("'", '"')} for cell in notebook(OWN)["cells"]]},
-        {"cells": [cell | {"source": f"\n{cell['source']}  \r\n"} for cell in notebook(OWN)["cells"]]},
-        {"cells": [cell | {"source": f"{cell['source']}  # mine"} for cell in notebook(OWN)["cells"]]},
-    ],
-    ids=["as written", "quotes", "line ends", "comments"],
-)
-def test_formatting_gives_no_note(handed_in):
-    model = {"double": PUBLIC}
+@pytest.mark.parametrize("form", ["{}", "\n{}  \r\n", "{}  # mine"])
+def test_formatting_gives_no_note(form):
     given = notebook(None, "exec('y = 1')")
-    handed_in["cells"].insert(2, given["cells"][2] | {"source": 'exec( "y = 1" )'})
-    assert Looks(pack_of("week", given), model, [given]).of(json.dumps(handed_in).encode()) == []
+    cells = notebook(OWN, "exec( 'y = 1' )")["cells"]
+    written = [cell | {"source": form.format(cell["source"]).replace("'", '"')} for cell in cells]
+    handed_in = json.dumps({"cells": written}).encode()
+    assert Looks(pack_of("week", given), {"double": PUBLIC}, [given]).of(handed_in) == []
 
 
 def test_a_line_that_was_mended_in_what_was_handed_out_gives_no_note():
@@ -127,15 +113,12 @@ LONG = PUBLIC.replace(
 def test_equal_and_nearly_equal_answers_are_listed_and_no_others():
     renamed = LONG.replace("total", "s").replace("entry", "e").replace("    ", "  ") + "# my own\n"
     nearly = LONG.replace("range(3)", "range(4)")
-    other = LONG.replace(
-        "for k in range(3):\n        total -= weights[k]", "for w in weights:\n        total *= w"
-    )
     handed_in = {
         "ada": LONG,
         "bob": renamed,
         "eve": nearly,
         "mel": OWN,
-        "zoe": other,
+        "zoe": LONG.replace("for k in range(3)", "for w in weights").replace("-= weights[k]", "*= w"),
         "ann": None,
         "tom": None,
         "sum": f"{LONG}\nx = {'+'.join(['y'] * 450)}",
@@ -144,22 +127,13 @@ def test_equal_and_nearly_equal_answers_are_listed_and_no_others():
     }
     content = {who: json.dumps(notebook(source)).encode() for who, source in handed_in.items()}
     found = similar(PACK, content | {"kim": b"no notebook"})
-    assert [(one.part, one.students) for one in found] == [
-        ("double", ("ada", "bob")),
-        ("double", ("ada", "eve")),
-    ]
+    assert [one.students for one in found] == [("ada", "bob"), ("ada", "eve")]
     assert (found[0].share, found[0].sources) == (1.0, (LONG, renamed))
     assert 0.8 <= found[1].share < 1
     assert "<b>bob</b><pre>def double" in page("Similar", found)
 
 
 def test_what_was_handed_out_is_not_what_answers_have_in_common():
-    given = notebook()
-    given["cells"].insert(1, copy.deepcopy(given["cells"][0]) | {"id": "given", "source": LONG})
-    pack = pack_of("week", given)
-    mended = LONG.replace("range(3)", "range(4)")
-    content = {}
-    for who in ("ada", "bob"):
-        cells = masters.fill(given, {"double": mended})
-        content[who] = json.dumps(cells).encode()
-    assert similar(pack, content) == []
+    given = notebook(None, LONG)
+    mended = json.dumps(notebook(LONG.replace("range(3)", "range(4)"), LONG)).encode()
+    assert similar(pack_of("week", given), {"ada": mended, "bob": mended}) == []

@@ -1,9 +1,5 @@
 """Checks beside an instructor's own exercises: the grader has them, and students never do."""
 
-from __future__ import annotations
-
-import contextlib
-import io
 import json
 import sys
 import zipfile
@@ -19,30 +15,18 @@ from ppobook.course.grading import grade_submission, part_seeds
 from ppobook.course.sandbox import Limits
 from ppobook.teaching import checks
 
-RIGHT = "def double(x):\n    return 2 * x\n"
-
 
 def file(folder: Path, ending: str = "_checks.py") -> Path:
     return folder / "exercises" / f"90_doubling{ending}"
 
 
-def handed_in(course: settings.Course, source: str | None) -> bytes:
-    handout = packs.make(course, course.assignments[0])
-    return json.dumps(masters.fill(handout.notebook, {"double": source} if source else {})).encode()
-
-
-@pytest.fixture
-def verdict():
+def verdict(course: settings.Course, source: str | None):
     """The verdict on what a student has handed in."""
-
-    def made(course: settings.Course, source: str | None, who: str = "ada"):
-        pack = packs.make(course, course.assignments[0])
-        content = handed_in(course, source)
-        limits, seed = Limits(cell_seconds=30.0), part_seeds(course.secret, who, content)
-        with own_checks.known(sets.open_set(pack.set, course.folder)):
-            return grade_submission(pack, content, seed=seed, limits=limits).parts["double"]
-
-    return made
+    pack = packs.make(course, course.assignments[0])
+    content = json.dumps(masters.fill(pack.notebook, {"double": source} if source else {})).encode()
+    limits, seed = Limits(cell_seconds=30.0), part_seeds(course.secret, "ada", content)
+    with own_checks.known(sets.open_set(pack.set, course.folder)):
+        return grade_submission(pack, content, seed=seed, limits=limits).parts["double"]
 
 
 # --- grading ------------------------------------------------------------------------------------------------
@@ -50,10 +34,10 @@ def verdict():
 
 @pytest.mark.parametrize(
     ("source", "points", "kind"),
-    [(RIGHT, 2, "right"), ("def double(x):\n    return x * x\n", 0, "mistake"), (None, 0, "not yet")],
+    [("2 * x", 2, "right"), ("x * x", 0, "mistake"), (None, 0, "not yet")],
 )
-def test_an_own_exercise_is_graded(tmp_path, verdict, source, points, kind):
-    found = verdict(write_course(tmp_path), source)
+def test_an_own_exercise_is_graded(tmp_path, source, points, kind):
+    found = verdict(write_course(tmp_path), source and f"def double(x):\n    return {source}")
     assert (found.points, found.kind) == (points, kind)
     if kind == "mistake":
         assert (found.mistake, found.said[0]) == ("squared", "Seen: of 3 your function makes 9.")
@@ -86,7 +70,7 @@ def double(x):
 """
 
 
-def test_a_students_process_has_nothing_of_the_check(tmp_path, verdict):
+def test_a_students_process_has_nothing_of_the_check(tmp_path):
     course = write_course(tmp_path)
     found = verdict(course, SPY.replace("FOLDER", str(file(tmp_path).parent)))
     assert found.kind == "right", found.said
@@ -107,17 +91,14 @@ def test_nothing_of_the_check_is_in_the_pack(tmp_path):
     assert not list(file(tmp_path).parent.glob("**/*.pyc"))
 
 
-def test_the_test_cell_says_that_it_is_checked_later(tmp_path):
+def test_the_test_cell_says_that_it_is_checked_later(tmp_path, capsys):
     course = write_course(tmp_path)
-    replace(
-        file(tmp_path, ".md"), 'check("double", double)', 'y = 1\ncheck(\n    "double",\n    double)\ny = 2'
-    )
+    replace(file(tmp_path, ".md"), 'check("double", double)', 'y = 1\ncheck(\n"double",\ndouble)\ny = 2')
     handout = packs.make(course, course.assignments[0])
     (cell,) = (c["source"] for c in handout.notebook["cells"] if "test:double:2" in masters.tags(c))
     space: dict[str, object] = {}
-    with contextlib.redirect_stdout(io.StringIO()) as said:
-        exec(cell, space)
-    assert said.getvalue() == "double: this exercise is checked when you hand it in.\n"
+    exec(cell, space)
+    assert capsys.readouterr().out == "double: this exercise is checked when you hand it in.\n"
     assert space["y"] == 2
     assert handout.part("double").expression == "double"
 
@@ -129,11 +110,7 @@ def test_the_test_cell_says_that_it_is_checked_later(tmp_path):
     ("old", "new", "said"),
     [
         ('"double", section', '"dubble", section', "There is no check named 'double'. Did you mean 'dubble'"),
-        (
-            'check("double"',
-            'check("pg-loss"',
-            "name must be one that no check of the book has, got 'pg-loss'",
-        ),
+        ('check("double"', 'check("pg-loss"', "one that no check of the book has, got 'pg-loss'"),
         ("def double(answer):", "def double(answer)", "90_doubling_checks.py, line 10: SyntaxError"),
     ],
 )
@@ -154,23 +131,15 @@ def test_what_could_not_be_graded_is_not_handed_out(tmp_path, old, new, said):
 @pytest.mark.parametrize(
     ("old", "new", "said"),
     [
-        (
-            "p.x * 2",
-            "p.x * 3",
-            "week-01: the check of double must accept the solution in exercises/90_doubling.md, and said: ",
-        ),
-        (
-            "got = as_array",
-            "return\n    got = as_array",
-            "week-01: the check of double must refuse the blank, and accepts it",
-        ),
+        ("p.x * 2", "p.x * 3", "accept the solution in exercises/90_doubling.md, and said: "),
+        ("got = as_array", "return\n    got = as_array", "refuse the blank, and accepts it"),
     ],
 )
 def test_a_check_that_is_wrong_about_its_own_solution(tmp_path, old, new, said):
     course = write_course(tmp_path)
     replace(file(tmp_path), old, new)
     (found,) = (one.said for one in checking.check(course) if one.level == "fails" and "week" in one.said)
-    assert found.startswith(said)
+    assert found.startswith(f"week-01: the check of double must {said}")
 
 
 def test_two_mistakes_with_equal_outputs_fail_the_check(tmp_path):
@@ -180,8 +149,6 @@ def test_two_mistakes_with_equal_outputs_fail_the_check(tmp_path):
     text = file(tmp_path, "_checks.toml").read_text()
     more = [text.replace("double.squared", f"double.{name}") for name in ("cubed", "tripled")]
     file(tmp_path, "_checks.toml").write_text("\n".join([text, *more]))
-    said = [one.said for one in checking.check(course) if one.level == "fails" and "week" in one.said]
-    assert said == [
-        "week-01: mistakes must have different outputs in the checks of exercises/90_doubling.md, got the "
-        "same for 'squared' and 'tripled'"
-    ]
+    (found,) = (one.said for one in checking.check(course) if one.level == "fails" and "week" in one.said)
+    assert found.startswith("week-01: mistakes must have different outputs in the checks of exercises/90_d")
+    assert found.endswith("got the same for 'squared' and 'tripled'")

@@ -1,9 +1,9 @@
 """One student's data: all of it is exported, and nothing of it is left when it is erased."""
 
-import json
 import zipfile
 
 import pytest
+from filled_in import put
 from small_course import write_course
 
 from ppobook.cli import main
@@ -19,24 +19,19 @@ def course(tmp_path):
     until = settings.moment("2027-03-07 23:59", made.timezone)
     for who in ("ada", "bob"):
         lateness.extend(made, who, WEEK, until, "ill, as ada was")
-    source = tmp_path / "in"
-    source.mkdir()
     for name in ("ada", "bob", "whose"):
-        text = json.dumps({"cells": [{"cell_type": "code", "id": name, "source": name}], "nbformat": 4})
-        (source / f"{name}.ipynb").write_text(text)
-    collecting.collect(made, WEEK, source)
+        cell = {"cell_type": "code", "id": name, "source": name}
+        put(tmp_path / "in" / f"{name}.ipynb", {"cells": [cell], "nbformat": 4})
+    collecting.collect(made, WEEK, tmp_path / "in")
     (unknown,) = (made.folder / "submitted" / WEEK / "_unknown").glob("*/*/week-01.ipynb")
     collecting.collect(made, WEEK, unknown, student="ada")
     for who in ("ada", "bob"):
         for file in (f"graded/{WEEK}/{who}.json", f"feedback/{who}/{WEEK}.html"):
-            path = made.folder / file
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_text(f"of {who}")
+            put(made.folder / file, f"of {who}".encode())
         trail.note(made.folder, "mark", assignment=WEEK, student=who, part="why", comment='good,\u2028"ada"?')
     (made.folder / "students.csv").write_text("student_id,name\nada,Ada\nbob,ada\n")
     for file in ("feedback/all.zip", "grades/plain.csv"):
-        (made.folder / file).parent.mkdir(exist_ok=True)
-        (made.folder / file).write_text("of ada and bob")
+        put(made.folder / file, b"of ada and bob")
     return settings.load(made.folder)
 
 

@@ -14,14 +14,18 @@ def cell(name, source, *tags, kind="code"):
     return made | ({"outputs": [], "execution_count": None} if kind == "code" else {})
 
 
+def words(text, name="words", *tags):
+    return cell(name, text, *tags, kind="markdown")
+
+
 BLANK = 'def twice(x):\n    raise NotImplementedError("not yet: twice")'
 PACK = {
     "cells": [
-        cell("title", "# Week 1", kind="markdown"),
+        words("# Week 1", "title"),
         cell("imports", "import math"),
         cell("blank", BLANK, "solution:twice"),
         cell("test", 'check("twice", twice)', "test:twice:2"),
-        cell("essay", "*Your answer*", "manual:why:3", kind="markdown"),
+        words("*Your answer*", "essay", "manual:why:3"),
         cell("show", "print(twice(3))"),
     ],
     "metadata": {},
@@ -63,21 +67,14 @@ def without(*names):
     return lambda cells: [c for c in cells if c["id"] not in names]
 
 
-def renamed(cells):
-    return [c | {"id": f"new-{c['id']}"} for c in cells]
-
-
-def no_tags(cells):
-    return [c | {"metadata": {"tags": ["test:twice:99"], "deletable": False}} for c in cells]
-
-
 CHANGES = {
     "test deleted": without("test", "imports", "title", "show"),
     "moved": lambda cells: [*cells[3:], *cells[:3]],
-    "ids renamed": renamed,
+    "ids renamed": lambda cells: [c | {"id": f"new-{c['id']}"} for c in cells],
     "ids and tags gone": lambda cells: [c | {"metadata": {}, "id": None} for c in cells],
-    "tags edited": no_tags,
+    "tags edited": lambda cells: [c | {"metadata": {"tags": ["test:twice:99"]}} for c in cells],
     "no metadata": lambda cells: [{k: v for k, v in c.items() if k != "metadata"} for c in cells],
+    "line ends": lambda cells: [c | {"source": c["source"].replace("\n", "\r\n")} for c in cells],
     "sources as lists": lambda cells: [c | {"source": c["source"].splitlines(True)} for c in cells],
     "blank doubled": lambda cells: [cells[0], PACK["cells"][2], *cells[1:]],
     "odd things between": lambda cells: [7, None, [], *cells, {"cell_type": 3, "source": {"a": 1}}],
@@ -90,22 +87,19 @@ def test_what_is_done_to_cells_makes_no_difference(change):
 
 
 def test_a_test_that_was_edited_is_as_it_was_and_the_edit_runs_behind_it():
-    def change(cells):
-        return [c | {"source": "check = print\nmine = 1"} if c["id"] == "test" else c for c in cells]
-
-    assert ran(submitted(change))[2:4] == [WANTED[2], ("own", "check = print\nmine = 1")]
+    edited = submitted().replace(b'check(\\"twice\\", twice)', b"check = print")
+    assert ran(edited)[2:4] == [WANTED[2], ("own", "check = print")]
 
 
 def test_own_cells_stay_in_their_places():
     def change(cells):
         helper = cell("mine", "def helper(): pass")
-        words = cell("words", "And more.", kind="markdown")
-        return [helper, *cells[:2], helper | {"id": "b", "source": "y = 1"}, *cells[2:5], words, cells[5]]
+        other = cell("b", "y = 1")
+        return [helper, *cells[:2], other, *cells[2:5], words("And more."), cells[5]]
 
     found = rebuild(PACK, submitted(change))
-    assert [c.source for c in found.cells if c.kind == "own"] == ["def helper(): pass", "y = 1"]
-    assert found.cells[0].source == "def helper(): pass"
-    assert found.cells[2].source == "y = 1"
+    own = {place: c.source for place, c in enumerate(found.cells) if c.kind == "own"}
+    assert own == {0: "def helper(): pass", 2: "y = 1"}
     assert found.texts["why"].endswith("And more.")
 
 
@@ -129,10 +123,10 @@ def essay(*cells):
     [
         (typed_anew("essay", source="My proof."), "My proof.", []),
         (typed_anew("essay", "test", "show", source="My proof."), "My proof.", []),
-        (essay(cell("a", "One.", kind="markdown"), cell("b", "Two.", kind="markdown")), "One.\n\nTwo.", []),
-        (essay(cell("a", "My proof.", kind="markdown"), PACK["cells"][4]), "My proof.", []),
+        (essay(words("One.", "a"), words("Two.", "b")), "One.\n\nTwo.", []),
+        (essay(words("My proof."), PACK["cells"][4]), "My proof.", []),
         (essay(cell("a", "# My proof.")), "# My proof.", []),
-        (lambda had: [cell("a", "My proof.", kind="markdown"), *had], "", ["Cell 1:\n\nMy proof."]),
+        (lambda had: [words("My proof."), *had], "", ["Cell 1:\n\nMy proof."]),
         (lambda had: [had[0] | {"source": "# Week 1\nSo."}, *had[1:]], "", ["Cell 1:\n\n# Week 1\nSo."]),
     ],
     ids=["typed anew", "with others", "two cells", "above it", "as code", "elsewhere", "in the statement"],
@@ -145,51 +139,40 @@ def test_no_answer_in_text_is_lost(change, text, unclear):
 def test_a_deleted_answer_cell_is_named():
     found = rebuild(PACK, submitted(without("essay")))
     assert (found.missing, found.unclear, found.texts.get("why", "")) == (["why"], [], "")
-    elsewhere = cell("a", "Why? Because.", kind="markdown")
+    elsewhere = words("Why? Because.")
     found = rebuild(PACK, submitted(lambda had: [elsewhere, *had[:4], *had[5:]]))
     assert (found.missing, found.unclear) == (["why"], ["Cell 1:\n\nWhy? Because."])
     # Where every answer has a text, other texts are only notes.
-    written = cell("essay", "Because.", "manual:why:3", kind="markdown")
-    assert rebuild(PACK, submitted(lambda had: [elsewhere, *had[:4], written, *had[5:]])).unclear == []
+    written = essay(PACK["cells"][4] | {"source": "Because."})
+    assert rebuild(PACK, submitted(lambda had: [elsewhere, *written(had)])).unclear == []
     emptied = rebuild(PACK, submitted(essay(PACK["cells"][4] | {"source": ""})))
     assert (emptied.missing, emptied.texts) == ([], {"why": ""})
 
 
 def test_what_an_earlier_pack_asked_is_nobodys_answer():
-    def more(name):
-        return [
-            cell(f"{name}-text", f"Prove {name}.", kind="markdown"),
-            cell(name, "…", f"manual:{name}:2", kind="markdown"),
-        ]
+    def asked(name):
+        return words(f"Prove {name}.", f"{name}-text"), words("…", name, f"manual:{name}:2")
 
     first, *others = PACK["cells"]
-    earlier = PACK | {
-        "cells": [first | {"source": "# Week 1, 9 points"}, *others[:3], *more("a"), others[3], *more("b")]
-    }
+    cells = [first | {"source": "# Week 1, 9 points"}, *others[:3], *asked("a"), others[3], *asked("b")]
+    earlier = PACK | {"cells": cells}
     blank = json.dumps(earlier).encode()
     found = rebuild(PACK, blank, [earlier])
     assert (found.texts, found.missing, found.unclear) == ({"why": ""}, [], [])
     assert [(c.kind, c.source) for c in found.cells if c.kind != "solution"] == [WANTED[0], *WANTED[2:]]
     answered = blank.replace(b"*Your answer*", b"So.").replace(b"\\u2026", b"A proof.")
     assert rebuild(PACK, answered, [earlier]).texts == {"why": "So."}
-    assert rebuild(PACK, submitted(essay(cell("c", "So.", kind="markdown"))), [earlier]).texts == {
-        "why": "So."
-    }
+    assert rebuild(PACK, submitted(essay(words("So."))), [earlier]).texts == {"why": "So."}
 
 
 def test_code_that_lost_its_metadata_is_found_by_its_place():
     plain = "print('no function at all')"
     assert ran(submitted(typed_anew("blank", source=plain)))[1] == ("solution", plain)
-    assert (
-        ran(submitted(lambda had: [c | {"source": c["source"].replace("\n", "\r\n")} for c in had])) == WANTED
-    )
 
 
 def test_a_function_in_another_cell_is_found():
-    def change(cells):
-        return [c for c in cells if c["id"] != "blank"] + [cell("other", ANSWER)]
-
-    assert ran(submitted(change)) == [WANTED[0], *WANTED[2:], ("own", ANSWER)]
+    moved = submitted(lambda cells: [*without("blank")(cells), cell("other", ANSWER)])
+    assert ran(moved) == [WANTED[0], *WANTED[2:], ("own", ANSWER)]
 
 
 @pytest.mark.parametrize(
@@ -240,9 +223,8 @@ def test_only_what_somebody_needs_is_run():
 
 @pytest.mark.parametrize("source", ["globals()['shown']", "eval('shown')", "%time shown", "shown ="])
 def test_where_names_cannot_be_seen_more_is_run(source):
-    assert (
-        "shown = [helper(i) for i in range(10**9)]" in kept(RunCell("pack", GIVEN), RunCell("own", source))[0]
-    )
+    given = kept(RunCell("pack", GIVEN), RunCell("own", source))[0]
+    assert "shown = [helper(i) for i in range(10**9)]" in given
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,5 @@
 """The report: what a class made of an assignment."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 
@@ -44,14 +42,10 @@ def test_a_groups_submission_is_counted_once_and_names_are_asked_for(tmp_path):
 
 
 def test_a_hand_in_late_by_nobody_knows_how_much_is_for_the_instructor_to_decide(tmp_path):
-    handed = hand_in(tmp_path, "ada", **WRONG)
+    handed = replace(hand_in(tmp_path, "ada", **WRONG), received=None, late_unknown=True)
     part = replace(SHEET.parts[0], partial={"old_logp is not detached": 0.5})
     sheet = replace(SHEET, parts=(part, *SHEET.parts[1:]))
-    graded_class(tmp_path, handed)
-    late = [replace(handed, received=None, late_unknown=True)]
-    records = read_records(tmp_path, "week-03", ["ada"])
-    scores = scores_of(tmp_path, late, sheet)
-    said = report.report(State(sheet, late, records, scores), 1, names=True)
+    said = of(tmp_path, handed, sheet=sheet, names=True)
     assert "mean 5 of 10 points, 1 late\n" in said
     assert "all points count until you decide (ada)" in said
     assert "worth 50 % of the points (ada)" in said

@@ -118,10 +118,8 @@ def test_nothing_is_possible_that_should_not_be(grader, cell):
 def test_an_endless_cell_is_stopped_and_what_is_printed_fills_nothing(open_grader):
     grader = open_grader()
     assert grader.cell("while True: pass", 0.5)["type"] == "_TooSlow"
-    assert (
-        grader.cell("for _ in range(1000): print('x' * 10_000); import os; os.write(1, b'x' * 10**5)", 300.0)
-        is None
-    )
+    printing = "import os\nfor _ in range(1000): print('x' * 10_000); os.write(1, b'x' * 10**5)"
+    assert grader.cell(printing, 300.0) is None
 
 
 def test_it_ends_with_the_grader(tmp_path):
@@ -142,11 +140,7 @@ os.kill(os.getpid(), 9)
 
 def test_a_control_group_is_used_where_there_can_be_one(tmp_path, monkeypatch):
     fake = tmp_path / "systemd-run"
-    fake.write_text(
-        '#!/bin/sh\necho "$@" > '
-        + f"{tmp_path}/said\n"
-        + 'while [ "$1" != -- ]; do shift; done; shift; exec "$@"\n'
-    )
+    fake.write_text('#!/bin/sh\nwhile [ "$1" != -- ]; do shift; done; shift; exec "$@"\n')
     fake.chmod(0o755)
     monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
     sandboxes._grouped.cache_clear()

@@ -1,26 +1,17 @@
 """Plans of a term: a course's has its assignments, dates and titles."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from datetime import date, datetime
 from pathlib import Path
 
-import pytest
 from small_course import write_course
 
 from ppobook.course import schedule
 from ppobook.teaching import contents, plans
 
-ROOT = Path(__file__).parents[2]
 
-
-@pytest.fixture(scope="module")
-def book() -> contents.Book:
-    return contents.read_book(ROOT)
-
-
-def test_a_courses_plan_has_its_exercises_dates_and_titles(book: contents.Book, tmp_path: Path) -> None:
+def test_a_courses_plan_has_its_exercises_dates_and_titles(tmp_path: Path) -> None:
+    book = contents.read_book(Path(__file__).parents[2])
     course = write_course(tmp_path, ("set: 90_doubling,", "set: 90_doubling, title: Sheet 1,"))
     plan = schedule.of_course(plans.ready(book, 6), book, course)
     assert [week.begin for week in plan.weeks][:2] == [date(2027, 2, 1), date(2027, 2, 8)]

@@ -9,26 +9,15 @@ import torch
 
 from ppobook.course.serialization import Malformed, Reader, Writer
 
-VALUES = [
-    None,
-    True,
-    -3,
-    2**100,
-    0.1,
-    float("inf"),
-    "ε ≤ 1",
-    b"\x00\xff",
-    (1, (2, [3.0, {"a": None, 4: (5,)}])),
-]
+PLAIN = [None, True, -3, 2**100, 0.1, float("inf"), "ε ≤ 1", b"\x00\xff"]
+NESTED = (1, (2, [3.0, {"a": None, 4: (5,)}]))
+TENSORS = (torch.float64, torch.bfloat16, torch.int64, torch.bool)
 ARRAYS = [
     np.arange(6.0).reshape(2, 3).T,
     np.zeros((0, 3), dtype=np.int32),
     np.array([True, False]),
     np.array(7, dtype=np.uint8),
-    *(
-        torch.arange(6).reshape(2, 3).to(d).T
-        for d in (torch.float64, torch.bfloat16, torch.int64, torch.bool)
-    ),
+    *(torch.arange(6).reshape(2, 3).to(kind).T for kind in TENSORS),
 ]
 
 
@@ -36,7 +25,7 @@ def back(value):
     return Reader().value(json.loads(json.dumps(Writer().node(value))))
 
 
-@pytest.mark.parametrize("value", VALUES, ids=repr)
+@pytest.mark.parametrize("value", [*PLAIN, NESTED], ids=repr)
 def test_plain_values_come_back(value):
     found = back(value)
     assert found == value

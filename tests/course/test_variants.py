@@ -1,7 +1,5 @@
 """Variants: each can be solved, says nothing of the book's numbers or bug, and is drawn from the secret."""
 
-from __future__ import annotations
-
 import ast
 from functools import cache
 from pathlib import Path
@@ -28,9 +26,7 @@ class Set(Exercises):
         self.reader = masters.reader(self.notebook)
 
 
-@cache
-def opened(master: Path) -> Set:
-    return Set(master)
+opened = cache(Set)
 
 
 def run(exercises: Set, notebook: masters.Notebook, one: Variant, source: str) -> checks.Verdict:
@@ -45,9 +41,7 @@ def run(exercises: Set, notebook: masters.Notebook, one: Variant, source: str) -
 
 
 @pytest.mark.parametrize(("master", "one"), NUMBERS)
-def test_with_other_numbers_the_solution_is_right_and_the_public_one_is_wrong(
-    master: Path, one: Variant
-) -> None:
+def test_with_other_numbers_the_solution_is_right_and_the_public_one_is_wrong(master, one) -> None:
     exercises = opened(master)
     public, notebook = exercises.solutions[one.part].source, one.apply(exercises.reader)
     verdict = run(exercises, notebook, one, one.solution(public))

@@ -5,13 +5,17 @@ from __future__ import annotations
 import json
 import os
 import re
+import subprocess
 from collections.abc import Mapping
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 from ppobook.course import masters, packs, settings
 from ppobook.course.pack import Pack, PackPart, answers_of
 from ppobook.course.sets import open_set
+
+IN_TIME = datetime(2027, 2, 27, 12, 0, tzinfo=UTC)  # for all assignments of the small course
 
 
 class Answers:
@@ -60,10 +64,19 @@ def pack_of(name: str, notebook: Mapping[str, Any]) -> Pack:
     return Pack(name, dict(notebook), tuple(made))
 
 
-def put(path: Path, content: bytes | Mapping[str, Any], time: float) -> Path:
+def put(path: Path, content: bytes | Mapping[str, Any], time: datetime = IN_TIME) -> Path:
     """Write what somebody hands in, at that time."""
     data = content if isinstance(content, bytes) else json.dumps(content).encode()
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(data)
-    os.utime(path, (time, time))
+    os.utime(path, (time.timestamp(), time.timestamp()))
     return path
+
+
+def git(folder: Path, *words: str, time: datetime = IN_TIME, code: int = 0) -> None:
+    """Run git with none of the settings of this machine's user; commits have that time."""
+    environ = {**os.environ, "GIT_CONFIG_GLOBAL": os.devnull}
+    environ |= dict.fromkeys(("GIT_COMMITTER_DATE", "GIT_AUTHOR_DATE"), time.isoformat())
+    who = ["-c", "user.name=a", "-c", "user.email=a@b", "-c", "init.defaultBranch=main"]
+    done = subprocess.run(["git", *who, *words], cwd=folder, env=environ, capture_output=True, text=True)
+    assert done.returncode == code, done.stdout + done.stderr
