@@ -5,7 +5,7 @@ learns that from pairs of the model's own answers, and PPO maximizes the reward 
 `proxy`, the true one is `points`.
 
 β is in standard deviations of the reward per nat. The learning rate and the number of updates were chosen on
-seed 0 with a β of 0; the other β is a guess. Each row is of 60 answers to questions about topics that
+seed 0 with a β of 0; the other two are guesses. Each row is of 60 answers to questions about topics that
 are held out from everything.
 """
 
@@ -26,7 +26,7 @@ from real_common import (
     reward_model_of,
 )
 
-BETAS = (0.0, 0.05)
+BETAS = (0.0, 0.01, 0.05)
 PPO = {"batch_size": 32, "epochs": 1, "num_minibatches": 2, "lr": 4e-4, "temperature": TEMPERATURE}
 UPDATES, EVERY = 30, 6
 
