@@ -99,7 +99,7 @@ function render({ model, el }) {
 
   // What became of gold since its highest, in the mean of ten seeds.
   function verdict() {
-    if (isSft()) return "The policy after SFT, before any update. An endless β would stay here.";
+    if (isSft()) return "The policy after SFT, before any update. With an infinite β, the policy would stay here.";
     const looks = poolings[at.pooling].runs[at.beta];
     const golds = looks.map((look) => meanOf(look.gold)), proxies = looks.map((look) => meanOf(look.proxy));
     const best = golds.indexOf(Math.max(...golds));

@@ -478,7 +478,7 @@ function render({ model, el }) {
     const add = (text) => lines.push(html("li", {}, text));
     const { vanilla, natural, trpo, ppo_small: small, ppo_large: large } = all;
     if (trpo && advantages.some((a) => a)) {
-      add(`TRPO goes in the natural gradient's direction, as far as δ allows: ${trpo.steps === 1 ? "the first length was short enough" : `the line search cut it back to ${format(0.8 ** (trpo.steps - 1))} of that`}.`);
+      add(`TRPO goes in the natural gradient's direction, as far as δ allows: ${trpo.steps === 1 ? "its first try was short enough" : `the line search cut it back to ${format(0.8 ** (trpo.steps - 1))} of that`}.`);
     }
     if (small) {
       add(small.stopped ? `PPO-clip in small steps stopped after ${small.steps.toLocaleString("en")} of them: no action has a gradient left.${small.ratios.some(outOfBox) ? " It ended outside the clip region, because the actions that still had one moved the others, too." : ""}`
