@@ -33,8 +33,8 @@ def test_a_field_leaves_what_has_its_words(page: Page, site: Path, site_url: str
     assert 0 < n < sentences
     expect(status).to_have_text(f"{n} of {sentences} sentences, in {of} chapters.")
     # A minus is typed as it comes.
-    field.fill("-15")
-    expect(page.locator(".claims-of dt:visible").first).to_contain_text("−15")
+    field.fill("-153")
+    expect(page.locator(".claims-of dt:visible").first).to_contain_text("−153")
     field.fill("no sentence has this")
     expect(status).to_have_text(f"None of {sentences} sentences.")
     page.keyboard.press("Escape")
@@ -50,7 +50,7 @@ def test_a_link_opens_its_chapter_whatever_is_typed(page: Page, site_url: str) -
     expect(opened).to_have_count(1)
     expect(opened.locator("summary").first).to_contain_text("3 · ")
     expect(opened.locator("summary").first).to_be_in_viewport()
-    page.locator(".claims-filter input").fill("With SGD, one run of ten collapses")
+    page.locator(".claims-filter input").fill("two of 30 runs collapsed")
     expect(opened.locator("summary").first).to_contain_text("1 · ")
     page.evaluate("() => { location.hash = '#claims-9'; }")
     expect(page.locator("#claims-9")).to_be_in_viewport()
