@@ -1,4 +1,4 @@
-"""What a reader sees of a check in JupyterLab."""
+"""The cards with which checks answer in JupyterLab."""
 
 from ppobook.teaching import lab
 

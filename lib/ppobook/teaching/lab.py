@@ -11,25 +11,19 @@ import os
 import re
 import sys
 from pathlib import Path
-from typing import Any
 
-from ppobook.teaching import progress
+from ppobook.teaching import progress, style
 
 _STYLE = (
     "<style>.jp-RenderedMarkdown > :is(p, ul, ol), .jp-RenderedMarkdown > div > p {max-width: 46rem}</style>"
 )
-_COLOURS = {"✓": ("#009E73", "#009E731a"), "✗": ("#E69F00", "#E69F0024"), "N": ("#6E7781", "#6E77811a")}
-
-
-def shell() -> Any:
-    """IPython's shell in a reader's kernel; None elsewhere."""
-    found = getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)()
-    return None if progress.off() or getattr(found, "kernel", None) is None else found
+# How a message begins: the color of its card's edge, and how opaque its ground is.
+_COLOURS = {"✓": ("good", "1a"), "✗": ("vanilla", "24"), "N": ("muted", "1a")}
 
 
 def begin() -> None:
     """Give a reader's kernel one thread, and its page lines of readable length."""
-    if shell() is None:
+    if progress.shell() is None:
         return
     from IPython.display import HTML, display
     from threadpoolctl import threadpool_limits
@@ -48,7 +42,7 @@ def show(message: str, wrong: type[Exception] | None = None) -> bool:
     From then on, IPython does not show an exception of the type `wrong`, which would look like a crash. The
     cell has failed all the same, and Run All stops there.
     """
-    reader = shell()
+    reader = progress.shell()
     if reader is None:
         return False
     from IPython.display import display
@@ -63,9 +57,10 @@ def card(message: str) -> str:
     """The HTML of a card. The section that the message names is a link if its notebook is at hand."""
     head, _, rest = html.escape(message, quote=False).partition("\n")
     rest = re.sub(r"chapter\s+(\d+),[^“]*“(.*?)”\s+\([\w-]+\)", _linked, rest, flags=re.S)
-    edge, ground = _COLOURS[head[0]]
+    name, opacity = _COLOURS[head[0]]
+    edge = style.colour(name)
     return (
-        f'<div style="border-left: 5px solid {edge}; background: {ground}; padding: .6em 1em; '
+        f'<div style="border-left: 5px solid {edge}; background: {edge}{opacity}; padding: .6em 1em; '
         f'max-width: 46rem; white-space: pre-wrap"><strong>{head}</strong>\n{rest}</div>'
     )
 

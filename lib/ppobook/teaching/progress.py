@@ -70,11 +70,17 @@ class Kept:
 
 def place() -> Path | None:
     """The folder to record in; None where nothing is recorded."""
-    shell = getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)()
-    if off() or getattr(shell, "kernel", None) is None:
+    reader = shell()
+    if reader is None:
         return None
     # An answer may have gone to another folder, and a kernel knows where it began.
-    return around(Path.cwd()) or around(Path(getattr(shell, "starting_dir", ".")))
+    return around(Path.cwd()) or around(Path(getattr(reader, "starting_dir", ".")))
+
+
+def shell() -> Any:
+    """IPython's shell in the kernel of a reader; None elsewhere, and where a variable of `OFF` is set."""
+    found = getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)()
+    return None if off() or getattr(found, "kernel", None) is None else found
 
 
 def off() -> str:

@@ -136,7 +136,7 @@ def _copy_of(path: Path) -> bytes:
     that it does not count as unsaved when it is opened.
     """
     notebook = tags.read(path)
-    notebook["cells"] = [cell for pair in _with_captions(notebook["cells"], path.stem) for cell in pair]
+    notebook["cells"] = list(_with_captions(notebook["cells"], path.stem))
     notebook["metadata"]["kernelspec"] = {
         "display_name": "Python 3 (ipykernel)",
         "language": "python",
@@ -146,16 +146,15 @@ def _copy_of(path: Path) -> bytes:
     return (json.dumps(notebook, indent=1, ensure_ascii=False, sort_keys=True) + "\n").encode()
 
 
-def _with_captions(cells: list[Cell], stem: str) -> Iterator[list[Cell]]:
+def _with_captions(cells: list[Cell], stem: str) -> Iterator[Cell]:
     """Each cell, and the caption of the figure that it shows."""
     number = count(1)
     for cell in cells:
-        if not tags.is_figure(cell):
-            yield [cell]
-            continue
-        said = cell["metadata"]["mystnb"]["figure"]["caption"]
-        text = f"**{tags.figure_number(stem, next(number))}.** {said}"
-        yield [cell, {"cell_type": "markdown", "id": f"{cell['id']}-caption", "metadata": {}, "source": text}]
+        yield cell
+        if tags.is_figure(cell):
+            said = cell["metadata"]["mystnb"]["figure"]["caption"]
+            text = f"**{tags.figure_number(stem, next(number))}.** {said}"
+            yield {"cell_type": "markdown", "id": f"{cell['id']}-caption", "metadata": {}, "source": text}
 
 
 def _cells_digest(path: Path) -> str | None:
