@@ -113,11 +113,7 @@ function render({ model, el }) {
       return html("td", {}, buttons[kind + region]);
     }));
   const says = html("p", { class: "says" });
-  const facts = {};
-  const fact = (name, term) => {
-    facts[name] = html("dd", { class: "number", "data-number": name });
-    return html("div", {}, html("dt", {}, term), facts[name]);
-  };
+  const { facts, fact } = numberList();
 
   root.prepend(
     html("div", { class: "settings" },

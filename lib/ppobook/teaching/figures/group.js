@@ -66,11 +66,7 @@ function render({ model, el }) {
   const title = html("div", { class: "title" });
   const bars = svg("svg", { viewBox: `0 0 ${W} ${H}`, role: "img" });
   const curve = svg("svg", { viewBox: `0 0 ${W} ${H}`, role: "img", class: "curve" });
-  const facts = {};
-  const fact = (name, term) => {
-    facts[name] = html("dd", { class: "number", "data-number": name });
-    return html("div", {}, html("dt", {}, term), facts[name]);
-  };
+  const { facts, fact } = numberList();
   const says = html("p", { class: "says" });
 
   root.prepend(

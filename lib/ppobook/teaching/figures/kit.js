@@ -95,6 +95,16 @@ const STYLE = `
   .unseen { position: absolute; width: 1px; height: 1px; overflow: hidden; clip-path: inset(50%); white-space: nowrap; }
 `;
 
+// Numbers with their terms: `fact` makes an item of a `dl`, and `facts` holds the elements of the numbers by name.
+function numberList() {
+  const facts = {};
+  const fact = (name, term) => {
+    facts[name] = html("dd", { class: "number", "data-number": name });
+    return html("div", {}, html("dt", {}, term), facts[name]);
+  };
+  return { facts, fact };
+}
+
 // The root of a figure, shut off from the styles of the page around it, in the palette's colours for the ground
 // it stands on. Returns {root, live, say, close}: where to put things, an announcer for screen readers, and what
 // to call when the figure goes away.

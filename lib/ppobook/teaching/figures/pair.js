@@ -52,11 +52,7 @@ function render({ model, el }) {
   const W = 340, H = 226, P = { left: 34, right: W - 6, top: 16, bottom: H - 40 }, FULL = 34; // a bar of 1 ends below the names
   const bars = svg("svg", { viewBox: `0 0 ${W} ${H}`, role: "img" });
   const curves = svg("svg", { viewBox: `0 0 ${W} ${H}`, role: "img" });
-  const facts = {};
-  const fact = (name, term) => {
-    facts[name] = html("dd", { class: "number", "data-number": name });
-    return html("div", {}, html("dt", {}, term), facts[name]);
-  };
+  const { facts, fact } = numberList();
   const says = html("p", { class: "says" });
 
   root.prepend(

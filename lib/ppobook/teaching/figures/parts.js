@@ -66,11 +66,7 @@ function render({ model, el }) {
   const W = 340;
   const bars = svg("svg", { viewBox: `0 0 ${W} 206`, role: "img" });
   const plane = svg("svg", { viewBox: `0 0 ${W} 206`, role: "img" });
-  const facts = {};
-  const fact = (name, term) => {
-    facts[name] = html("dd", { class: "number", "data-number": name });
-    return html("div", {}, html("dt", {}, term), facts[name]);
-  };
+  const { facts, fact } = numberList();
   const says = html("p", { class: "says" });
 
   root.prepend(

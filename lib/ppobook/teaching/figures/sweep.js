@@ -66,11 +66,7 @@ function render({ model, el }) {
   curves.addEventListener("pointerdown", (event) => { curves.setPointerCapture(event.pointerId); drag(event); });
   curves.addEventListener("pointermove", (event) => { if (curves.hasPointerCapture(event.pointerId)) drag(event); });
 
-  const facts = {};
-  const fact = (name, term) => {
-    facts[name] = html("dd", { class: "number", "data-number": name });
-    return html("div", {}, html("dt", {}, term), facts[name]);
-  };
+  const { facts, fact } = numberList();
   const says = html("p", { class: "says" });
 
   root.prepend(

@@ -96,11 +96,7 @@ function render({ model, el }) {
   scale.append(...ticks.map((ratio) => html("span", { style: `left: ${across(ratio)}%` }, String(ratio))));
   const body = html("tbody");
   const sum = html("div", { class: "sum number" });
-  const facts = {};
-  const fact = (name, term) => {
-    facts[name] = html("dd", { class: "number", "data-number": name });
-    return html("div", {}, html("dt", {}, term), facts[name]);
-  };
+  const { facts, fact } = numberList();
   root.prepend(
     html("div", { class: "row" }, labelled("text", "Text", chooseText), labelled("path", "Update", choosePath, paths.length > 1 ? {} : { style: "display: none" })),
     html("div", { class: "settings" }, ...control("step", "Gradient steps", [0, steps.length - 1, 1]), ...control("clip_eps", "Clip ε", range)),
