@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     import numpy as np
     from matplotlib.axes import Axes
     from matplotlib.collections import FillBetweenPolyCollection
+    from matplotlib.figure import Figure
     from matplotlib.lines import Line2D
     from numpy.typing import ArrayLike, NDArray
 
@@ -239,3 +240,21 @@ def label_curves(ax: Axes, *, gap: float = 8.0) -> None:
             va="center",
             annotation_clip=False,
         )
+
+
+def finding(fig: Figure, text: str) -> None:
+    """Write what a figure shows above all of its panels, at the left: at most two lines of 60 characters."""
+    fig.suptitle(text, x=0.01, ha="left", fontsize=14, fontweight="bold", color=colour("ink"))
+
+
+def note(ax: Axes, text: str, at: tuple[float, float], beside: tuple[float, float], **options: Any) -> None:
+    """Point from a few words to the place that matters.
+
+    Parameters
+    ----------
+    at : the place, in data coordinates
+    beside : where the words stand from there, in points
+    options : of `Axes.annotate`, such as ha
+    """
+    arrow = {"arrowstyle": "-", "color": colour("ink"), "linewidth": 0.9, "shrinkB": 3}
+    ax.annotate(text, at, beside, textcoords="offset points", fontsize=12, arrowprops=arrow, **options)
