@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import io
 import itertools
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
+from xml.etree import ElementTree
 
 import matplotlib as mpl
 import numpy as np
@@ -136,8 +139,12 @@ def test_a_compact_svg_is_the_same_picture_in_fewer_bytes():
     before, after = (ElementTree.fromstring(svg) for svg in (long, short))
     drawn = [[e.tag for e in tree.iter() if e.tag.endswith(("}path", "}use"))] for tree in (before, after)]
     assert drawn[0] == drawn[1]
-    numbers = [[float(x) for x in re.findall(r"-?\d+\.?\d*", e.get("d"))]
-               for tree in (before, after) for e in tree.iter() if e.get("d")]
+    numbers = [
+        [float(x) for x in re.findall(r"-?\d+\.?\d*", e.get("d"))]
+        for tree in (before, after)
+        for e in tree.iter()
+        if e.get("d")
+    ]
     half = len(numbers) // 2
     for one, other in zip(numbers[:half], numbers[half:], strict=True):
         np.testing.assert_allclose(one, other, atol=0.0101)
