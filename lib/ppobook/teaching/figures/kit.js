@@ -178,7 +178,7 @@ function question(words, options, right, answered) {
 // `because` said, in either order. Returns {node, moved}: call `moved` where a move has shown the answer.
 function prediction(words, options, right, because) {
   let choice = null, seen = false;
-  const answer = html("p", { class: "answer", role: "status" });
+  const answer = html("p", { class: "answer", "aria-live": "polite" });
   const buttons = options.map((option, k) => html("button", { type: "button", "aria-pressed": false, onclick: () => { choice = k; show(); } }, option));
   const show = () => {
     buttons.forEach((button, k) => set(button, {
