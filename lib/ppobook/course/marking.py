@@ -2,35 +2,26 @@
 
 Answers are anonymous: each has a key in place of its student, and they stand in the keys' order. Equal
 answers form one entry and get the same points; the submission of a group is one answer. What is saved names
-the marks that were seen, so that of two tabs or markers the later one overwrites nothing unseen.
+the marks that were seen and replaces no others, so two tabs or markers may disagree: see `Decisions`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ppobook.course import trail
 from ppobook.course.gradebook import Decisions, PartScore, Score, decide, scores
 from ppobook.course.records import (
     Record,
     Sheet,
     Submission,
-    digest,
     keyed_digest,
     read_records,
     text_digest,
 )
 from ppobook.course.safe_text import rendered, statement
-
-
-class Conflict(Exception):  # noqa: N818
-    """The saved entry was changed elsewhere meanwhile; `entry` is what stands there now."""
-
-    def __init__(self, entry: Mapping[str, Any]) -> None:
-        self.entry = entry
 
 
 @dataclass(frozen=True)
@@ -40,17 +31,17 @@ class _Answer:
     key: str
     submission: Submission
     record: Record
-    part: str
-    score: PartScore
+    text: str
+    scores: Sequence[PartScore]
 
     @property
-    def text(self) -> str:
-        return self.record.to_read(self.part)
+    def score(self) -> PartScore:
+        return self.scores[0]
 
     @property
-    def seen(self) -> str:
-        state = [text_digest(self.text), self.score.reason, *(one.id for one in self.score.marks)]
-        return digest("\n".join(state).encode())[:16]
+    def seen(self) -> list[str]:
+        """The marks that stand, of all members of a group."""
+        return [mark.id for score in self.scores for mark in score.marks]
 
 
 @dataclass(frozen=True)
@@ -97,56 +88,52 @@ class Marking:
         }
 
     def mark(
-        self, assignment: str, part: str, seen: Mapping[str, str], points: float | None, comment: str
+        self, assignment: str, part: str, seen: Mapping[str, list[str]], points: float | None, comment: str
     ) -> dict[str, Any]:
         """Save the points and the comment of one entry, and return it as it stands now.
 
-        `seen` has the keys of the entry's answers, each with the state that was seen; where one of these is
-        another by now, it raises a Conflict.
+        `seen` has the keys of the entry's answers, each with the marks that were seen, which are replaced.
         """
         most = self.work[assignment][0].part(part).points
         if points is not None and not (type(points) in (int, float) and 0 <= points <= most):
             raise ValueError(f"points must be from 0 to {most:g}, got {points!r}")
-        with trail.locked(self.folder / ".marking.lock"):
-            answers = self._chosen(assignment, part, seen)
-            if any(one.seen != seen[one.key] for one in answers):
-                raise Conflict(self._entry(answers))
-            if any(one.score.reason for one in answers):
-                raise ValueError(
-                    "the points were corrected by `ppobook course correct`, which --undo takes back"
-                )
-            given = None if points is None else round(float(points), 2)
-            facts: dict[str, Any] = {"points": given, "max": most, "comment": comment}
-            decisions = Decisions(self.folder, assignment)
-            for one in answers:
-                for student in one.submission.students:
-                    facts["text"] = text_digest(one.text)
-                    facts["replaces"] = [other.id for other in decisions.marks(student, part, one.text)]
-                    decide(self.folder, assignment, "mark", student, part, **facts)
-            return self._entry(self._chosen(assignment, part, seen))
+        answers = self._chosen(assignment, part, seen)
+        if any(one.score.reason for one in answers):
+            raise ValueError("the points were corrected by `ppobook course correct`, which --undo takes back")
+        given = None if points is None else round(float(points), 2)
+        facts: dict[str, Any] = {"points": given, "max": most, "comment": comment}
+        for one in answers:
+            facts |= {"text": text_digest(one.text), "replaces": seen[one.key]}
+            for student in one.submission.students:
+                decide(self.folder, assignment, "mark", student, part, **facts)
+        return self._entry(self._chosen(assignment, part, seen))
 
     # --- inside -----------------------------------------------------------------------------------------
 
-    def _scored(self, assignment: str) -> Iterator[tuple[Submission, Record, Score]]:
-        """Each graded submission, with its record and its score."""
+    def _scored(self, assignment: str) -> Iterator[tuple[Submission, Record, list[Score]]]:
+        """Each graded submission, with its record and the scores of its students."""
         sheet, submissions = self.work[assignment]
-        records = read_records(self.folder, assignment, [one.by for one in submissions])
+        students = [student for one in submissions for student in one.students]
+        records = read_records(self.folder, assignment, students)
         known = scores(sheet, submissions, records, Decisions(self.folder, assignment))
-        yield from ((one, records[one.by], known[one.by]) for one in submissions if one.by in known)
+        for one in submissions:
+            if one.by in known:
+                mine = [known[student] for student in one.students if student in known]
+                yield one, records[one.by], mine
 
     def _answers(self, assignment: str, part: str) -> list[_Answer]:
         """The answers that somebody wrote, in the order of their keys."""
         found = [
-            _Answer(self._key(assignment, one.by), one, record, part, score.parts[part])
-            for one, record, score in self._scored(assignment)
-            if not record.is_empty(part)
+            _Answer(self._key(assignment, one.by, text), one, record, text, [s.parts[part] for s in mine])
+            for one, record, mine in self._scored(assignment)
+            if not record.is_empty(part) and (text := record.to_read(part))
         ]
         return sorted(found, key=lambda answer: answer.key)
 
-    def _chosen(self, assignment: str, part: str, keys: Mapping[str, str]) -> list[_Answer]:
+    def _chosen(self, assignment: str, part: str, keys: Collection[str]) -> list[_Answer]:
         chosen = [answer for answer in self._answers(assignment, part) if answer.key in keys]
         if len(chosen) != len(keys):
-            raise ValueError("the answers must be there, got some that are gone; load the page again")
+            raise ValueError("the answers must be those you saw, got others by now; load the page again")
         return chosen
 
     def _entry(self, answers: Sequence[_Answer]) -> dict[str, Any]:
@@ -158,10 +145,11 @@ class Marking:
             "comment": score.comment,
             "marked": not any(one.score.waiting for one in answers),
             "count": len(answers),
-            "displaced": not first.record.text(first.part).strip(),
+            "displaced": first.text == "\n\n".join(first.record.unclear),
             "corrected": score.reason,
             "disagree": [{"who": one.who, "points": one.points} for one in score.marks if score.conflict],
         }
 
-    def _key(self, assignment: str, student: str) -> str:
-        return keyed_digest(self.secret, f"marking/{assignment}/{student}").hex()[:12]
+    def _key(self, assignment: str, student: str, text: str) -> str:
+        said = f"marking/{assignment}/{student}/{text_digest(text)}"
+        return keyed_digest(self.secret, said).hex()[:12]

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qsl, urlsplit
 
-from ppobook.course.marking import Conflict, Marking
+from ppobook.course.marking import Marking
 
 PAGE = Path(__file__).with_name("marking_page")
 FILES = {"": "index.html", "page.js": "page.js", "page.css": "page.css"}
@@ -61,8 +61,6 @@ class _Handler(BaseHTTPRequestHandler):
         else:
             try:
                 self._send(self._value(method, path))
-            except Conflict as conflict:
-                self._send({"error": "changed elsewhere", "entry": conflict.entry}, 409)
             except (ValueError, TypeError, LookupError, AttributeError) as error:
                 self._send({"error": str(error)}, 400)
 
