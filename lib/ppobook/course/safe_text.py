@@ -48,9 +48,13 @@ def inline(text: Any) -> str:
 
 
 def rendered(text: str) -> str:
-    """Markdown as HTML, for `<div>`; what stands in place of a picture does not count as text."""
-    short, found = pictures.taken_out(text)
-    return str(_markdown().render(_clean(short, LIMIT), {"pictures": found}))
+    """Markdown as HTML, for `<div>`, with the pictures between the pieces of the text."""
+    html, left = "", LIMIT
+    for piece, picture in pictures.divided(text):
+        html += str(_markdown().render(_clean(piece, left))) if left > 0 else ""
+        html += picture
+        left -= len(piece)
+    return html
 
 
 def statement(text: str) -> str:
@@ -62,27 +66,20 @@ def statement(text: str) -> str:
 def _clean(text: str, limit: int) -> str:
     text = _TURNING.sub("", text)
     text = _CONTROLS.sub("\N{REPLACEMENT CHARACTER}", text.replace("\r\n", "\n"))
-    return text if len(text) <= limit else f"{text[:limit]} [… only the first {limit:,} characters are shown]"
-
-
-class _Markdown(MarkdownIt):
-    """A parser for which no address is valid but that of a picture's place."""
-
-    def validateLink(self, url: str) -> bool:  # noqa: N802
-        return pictures.PLACE.fullmatch(url) is not None
+    return text if len(text) <= limit else f"{text[:limit]} [… the rest is not shown]"
 
 
 @functools.cache
 def _markdown() -> MarkdownIt:
-    markdown = _Markdown("commonmark", {"html": False}).enable("table")
+    markdown = MarkdownIt("commonmark", {"html": False}).enable("table")
     markdown.use(dollarmath_plugin, allow_space=False, double_inline=True).use(amsmath_plugin)
     markdown.use(myst_role_plugin)
     for name in ("math_inline", "math_inline_double", "math_block", "amsmath"):
         markdown.add_render_rule(name, _math)
     markdown.add_render_rule("myst_role", _role)
-    markdown.add_render_rule("image", _image)
-    # Raw HTML is not parsed either, so that it stays text.
-    return markdown.disable(["link", "autolink", "reference", "html_inline", "html_block", "entity"])
+    # What is not parsed stays text.
+    addresses = ["link", "autolink", "reference", "image"]
+    return markdown.disable([*addresses, "html_inline", "html_block", "entity"])
 
 
 def _math(_: Any, tokens: Sequence[Token], at: int, *__: Any) -> str:
@@ -100,7 +97,3 @@ def _formula(text: str, *, block: bool = False) -> str:
         return mathml(text, block=block)
     except ValueError:
         return f"<code>{escape(text.strip())}</code>"
-
-
-def _image(_: Any, tokens: Sequence[Token], at: int, __: Any, env: dict[str, Any]) -> str:
-    return pictures.element(str(tokens[at].attrs["src"]), tokens[at].content, env.get("pictures", ()))
