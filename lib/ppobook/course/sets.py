@@ -1,4 +1,4 @@
-"""Exercise sets: the book's, in reading order, and those in the `exercises` folder of a course.
+"""Exercise sets: the book's, and those in the `exercises` folder of a course.
 
 A set is a master, `exercises/masters/NN_name.md` in the book, `exercises/NN_name.md` in a course. Its
 exercises are called by their labels. Nothing here knows a chapter by its name: a new master is there once its
@@ -12,8 +12,6 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-
-import yaml
 
 from ppobook import validation
 from ppobook.course import masters
@@ -46,25 +44,9 @@ def chosen(sets: Sequence[ExerciseSet], labels: Sequence[str]) -> list[tuple[Exe
 
 
 def names(course: Path | None = None) -> dict[str, Path]:
-    """The sets that there are and their texts: the book's in reading order, then the course's own."""
-    texts = {path.stem: path for path in sorted((find_source() / "exercises" / "masters").glob("*.md"))}
-    found = {name: texts[name] for name in in_order() if name in texts} | texts
-    for path in sorted((course / "exercises").glob("*.md")) if course else ():
-        found[path.stem] = path
-    return found
-
-
-def in_order() -> list[str]:
-    """The names of the chapters' exercise sets, in reading order, from book.yml."""
-    spine = yaml.safe_load((find_source() / "book.yml").read_text(encoding="utf-8"))
-    chapters = [chapter for part in spine["parts"] for chapter in part["chapters"]]
-    sections = [
-        section
-        for chapter in chapters
-        if chapter["file"].startswith("chapters/")
-        for section in chapter.get("sections", ())
-    ]
-    return [section["file"].rpartition("/")[2] for section in sections]
+    """The sets that there are and their texts: the book's, then the course's own."""
+    folders = [find_source() / "exercises" / "masters", *([course / "exercises"] if course else [])]
+    return {path.stem: path for folder in folders for path in sorted(folder.glob("*.md"))}
 
 
 def open_set(name: str, course: Path | None = None) -> ExerciseSet:
