@@ -50,12 +50,6 @@ def is_student_id(text: str) -> bool:
     return bool(STUDENT.fullmatch(text)) and ".." not in text and not _RESERVED.fullmatch(text)
 
 
-def _student(text: str) -> str:
-    if not is_student_id(text):
-        raise ValueError(f"must be a student's id ({STUDENT_FORM})")
-    return text
-
-
 def moment(text: str, zone: ZoneInfo) -> datetime:
     """A moment in a time zone, such as 2027-03-01 23:59. Of an hour that comes twice, the second is meant."""
     try:
@@ -74,7 +68,6 @@ def _span(value: Any) -> Any:
 
 
 Share = Annotated[float, Field(ge=0, le=1)]
-Student = Annotated[str, AfterValidator(_student)]
 Moment = Annotated[datetime, BeforeValidator(_moment)]
 Label = Annotated[str, AfterValidator(lambda label: label.removeprefix("ex-"))]
 
@@ -101,7 +94,6 @@ class Assignment:
     due: Moment
     exercises: tuple[Label, ...] = ()
     points: Mapping[str, Annotated[float, Field(ge=0)]] = field(default_factory=dict)
-    total: float | None = None
     title: str = ""
     partial: Mapping[str, Mapping[str, Share]] = field(default_factory=dict)
 
@@ -129,7 +121,7 @@ class Course:
     secret: Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$")] = field(repr=False)
     assignments: tuple[Assignment, ...] = ()
     late: Late = field(default_factory=Late)
-    groups: Mapping[str, tuple[tuple[Student, ...], ...]] = field(default_factory=dict)
+    groups: Mapping[str, tuple[tuple[str, ...], ...]] = field(default_factory=dict)
     ai_use: str = ""
     grading: Limits = field(default_factory=Limits)
     book: str = ""
@@ -163,11 +155,6 @@ def load(folder: str | Path = ".") -> Course:
             f"course must be a course's folder, the one with {FILE}, got {str(folder)!r}; "
             "`ppobook course new FOLDER` makes one"
         ) from None
-    return read(text, folder)
-
-
-def read(text: str, folder: Path) -> Course:
-    """A course from the text of its course.yml."""
     try:
         # Scalars stay as they were written: `no` can be a student, and `007` an id.
         content = dict(yaml.load(text, yaml.BaseLoader) or {})
