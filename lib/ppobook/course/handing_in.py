@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import re
-import tomllib
 from datetime import datetime
-from pathlib import Path
 
 from ppobook.course.settings import Assignment, Course, Late
 from ppobook.teaching.tags import Cell, Exercise
@@ -112,18 +109,7 @@ def install_cell(course: Course) -> Cell:
     return {**cell, "outputs": [], "execution_count": None}
 
 
-def requirements(course: Course, book: Path) -> str:
-    """The text of requirements.txt: the direct requirements, in the versions of constraints.txt."""
-    project = tomllib.loads((book / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-    needed = [*project["dependencies"], *project["optional-dependencies"]["lab"]]
-    pinned = (book / "constraints.txt").read_text(encoding="utf-8")
-    versions = {_plain(name): version for name, version in re.findall(r"^([\w.-]+)==(\S+)", pinned, re.M)}
-    names = sorted(re.split(r"[^\w.-]", one)[0] for one in needed)
-    pins = [f"{name}=={versions[_plain(name)]}" for name in names if _plain(name) in versions]
-    by_hand = "# and the book's library, ppobook, which your course gives you"
-    library = f"ppobook[lab] @ git+{course.book}" if course.book else by_hand
-    return "\n".join([f"--extra-index-url {CPU}", *pins, library, ""])
-
-
-def _plain(name: str) -> str:
-    return re.sub(r"[-_.]+", "-", name).lower()
+def requirements(course: Course) -> str:
+    """The text of requirements.txt: the library with JupyterLab, in the versions of constraints.txt."""
+    library = f"ppobook[lab] @ git+{course.book}"
+    return f"--extra-index-url {CPU}\n--constraint constraints.txt\n{library}\n"

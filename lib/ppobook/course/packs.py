@@ -234,8 +234,10 @@ def zipped(course: Course, pack: Pack) -> bytes:
     files = {
         pack.file: _json(pack.notebook),
         "HOW_TO_HAND_IN.md": how_to_hand_in(course, assignment, pack.file, pack.points),
-        "requirements.txt": requirements(course, find_source()),
     }
+    if course.book:
+        files["requirements.txt"] = requirements(course)
+        files["constraints.txt"] = (find_source() / "constraints.txt").read_text(encoding="utf-8")
     content = io.BytesIO()
     with zipfile.ZipFile(content, "w", zipfile.ZIP_STORED) as archive:
         for name, text in files.items():
