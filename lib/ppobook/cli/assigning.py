@@ -186,8 +186,7 @@ def collect(
         print(line(said))
     if found.missing:
         print(f"Nothing yet from: {', '.join(found.missing)}")
-    updated = f", {found.updated} with another time" if found.updated else ""
-    print(f"{validation.counted(found.new, 'new submission')}{updated}, {found.again} already kept")
+    print(f"{validation.counted(found.new, 'new submission')}, {found.again} already kept")
     late = [one.by for one in collecting.counting(opened, name) if one.late_unknown]
     if late:
         print(f"Late, nobody knows how late, so all points count until --times says more: {', '.join(late)}")
