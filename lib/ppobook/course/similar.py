@@ -30,7 +30,7 @@ LONGEST = 20_000  # characters of an answer
 
 @dataclass(frozen=True)
 class Alike:
-    """Answers to one part: all that are equal, or two that share so much of their runs."""
+    """Two answers to one part, and the share of their runs that they have in common."""
 
     part: str
     share: float
@@ -58,18 +58,15 @@ def similar(pack: Pack, submissions: Mapping[str, bytes]) -> list[Alike]:
 
 
 def _alike(part: str, sources: Mapping[str, str], given: set[Run]) -> list[Alike]:
-    equal: dict[frozenset[Run], list[str]] = {}
-    for student, source in sources.items():
-        runs = frozenset(_runs(source) - given)
-        if len(runs) >= SHORTEST:
-            equal.setdefault(runs, []).append(student)
-    found = [(1.0, students) for students in equal.values() if len(students) > 1]
-    for one, other in itertools.combinations(equal, 2):
+    runs = {student: _runs(source) - given for student, source in sources.items()}
+    long = [student for student in runs if len(runs[student]) >= SHORTEST]
+    found: list[Alike] = []
+    for who in itertools.combinations(long, 2):
+        one, other = (runs[student] for student in who)
         share = len(one & other) / len(one | other)
         if share >= ALIKE:
-            found.append((share, [equal[one][0], equal[other][0]]))
-    found.sort(key=lambda pair: (-pair[0], pair[1]))
-    return [Alike(part, share, tuple(who), tuple(sources[one] for one in who)) for share, who in found]
+            found.append(Alike(part, share, who, tuple(sources[student] for student in who)))
+    return sorted(found, key=lambda pair: (-pair.share, pair.students))
 
 
 def _runs(source: str) -> set[Run]:
