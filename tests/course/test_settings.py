@@ -59,6 +59,6 @@ def test_a_folder_without_a_course(tmp_path):
         settings.load(tmp_path)
 
 
-@pytest.mark.parametrize("name", ["", "..", "a/b", "a\\b", "-rf", ".hidden", "NUL", "a..b", "é", "x" * 65])
+@pytest.mark.parametrize("name", ["", "..", "a/b", "a\\b", "-rf", ".hidden", "a..b", "é", "x" * 65])
 def test_an_id_that_is_no_folder(name):
     assert not settings.is_student_id(name)

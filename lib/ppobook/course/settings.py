@@ -31,9 +31,8 @@ from ppobook import validation
 from ppobook.course.limits import Limits
 
 FILE = "course.yml"
-# A student's id names a folder, on every system, and must not look like a hidden file or an option.
+# A student's id names a folder, and must not look like a hidden file or an option.
 STUDENT = re.compile(r"[A-Za-z0-9]([A-Za-z0-9._@+-]{0,62}[A-Za-z0-9])?")
-_RESERVED = re.compile(r"(con|prn|aux|nul|com\d|lpt\d)(\..*)?", re.I)
 STUDENT_FORM = "letters, digits, '.', '-', '_', '@' and '+', at most 64, because it names a folder"
 _UNITS = {"minute": 60, "hour": 3600, "day": 86400}
 _STRICT = ConfigDict(extra="forbid")
@@ -47,7 +46,7 @@ def _once(what: str, values: Sequence[str]) -> None:
 
 def is_student_id(text: str) -> bool:
     """Return whether a text can be a student's id: see ``STUDENT_FORM``."""
-    return bool(STUDENT.fullmatch(text)) and ".." not in text and not _RESERVED.fullmatch(text)
+    return bool(STUDENT.fullmatch(text)) and ".." not in text
 
 
 def moment(text: str, zone: ZoneInfo) -> datetime:

@@ -51,11 +51,8 @@ def locked(path: Path, busy: str | None = None) -> Iterator[None]:
 
     If another process holds it, wait until it is free, or raise a ValueError that says `busy`.
     """
-    try:
-        import fcntl
-    except ImportError:  # Windows
-        yield
-        return
+    import fcntl  # which Windows lacks
+
     handle = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
     try:
         try:
