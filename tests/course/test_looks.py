@@ -59,7 +59,6 @@ PACK = pack_of("week", notebook())
         (f"x = 1\n{' ' * 10**6}x\n{OWN}", (), "is no Python that can be read"),
         (PUBLIC, (), "has the 4 lines of the book"),
         (f"%precision 4\n# mine\n{PUBLIC}".replace("    ", "  "), (), "has the 4 lines of the book"),
-        ("def double(x, weights):\n    return _loss(x, weights)", (), "uses `_loss` of the book's library"),
         (OWN, ("exec('y = 1')",), "uses `exec`"),
         (OWN, ("import base64\nbase64.b64decode('eA==')",), "decodes something (`b64decode`)"),
         (OWN, ("import ppobook.teaching.checks as L",), "imports `ppobook.teaching.checks`"),

@@ -33,11 +33,7 @@ class Looks:
         code = [cell for notebook in handed_out for cell in notebook["cells"] if cell["cell_type"] == "code"]
         self.same = {plain(cell["source"]) for cell in code}
         trees = [tree for cell in code if (tree := parsed(cell["source"])) is not None]
-        blanks = [tree for tree in trees if "NotImplementedError" in _names(tree)]
-        imports = [one for tree in trees for one in _imports(tree)]
-        self.modules = {module for module, _ in imports} | {"ppobook.teaching"}
-        self.library = {name for module, name in imports if module.startswith("ppobook.")}
-        self.library -= {"check"}.union(*map(_names, blanks))
+        self.modules = {module for tree in trees for module in _imports(tree)} | {"ppobook.teaching"}
         self.lines = {line for tree in trees for line in lines(tree)}
 
     def of(self, submission: bytes) -> list[str]:
@@ -62,29 +58,23 @@ class Looks:
                 yield f"uses `{name}`"
             if name in _DECODING:
                 yield f"decodes something (`{name}`)"
-        for module, _ in _imports(tree):
+        for module in _imports(tree):
             if module.startswith("ppobook.") and module not in self.modules:
                 yield f"imports `{module}`, which the pack does not"
         if cell.kind == "solution" and cell.name in self.model:
             answer = parsed(self.model[cell.name]) or ast.Module([], [])
-            for name in sorted(self.library & _names(tree) - _names(answer)):
-                yield f"uses `{name}` of the book's library"
             theirs, ours = ([line for line in lines(one) if line not in self.lines] for one in (tree, answer))
             if len(ours) >= _LINES and len("".join(ours)) >= _CHARACTERS and _within(ours, theirs):
                 yield f"has the {len(ours)} lines of the book's solution"
 
 
-def _imports(tree: ast.AST) -> Iterator[tuple[str, str]]:
-    """The modules that a tree imports, each with the name under which something of it is known."""
+def _imports(tree: ast.AST) -> Iterator[str]:
+    """The modules that a tree imports."""
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
-            yield from ((alias.name, alias.asname or alias.name) for alias in node.names)
+            yield from (alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
-            yield from ((node.module or "", alias.asname or alias.name) for alias in node.names)
-
-
-def _names(tree: ast.AST) -> set[str]:
-    return {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}
+            yield node.module or ""
 
 
 def _within(ours: list[str], theirs: list[str]) -> bool:
