@@ -218,9 +218,8 @@ def test_the_same_course_gives_the_same_bytes(tmp_path):
     assert packs.zipped(again, packs.make(again, again.assignments[1])) == content
     assert packs.released(course, "week-02") == first
     with zipfile.ZipFile(io.BytesIO(content)) as archive:
-        notebook, how = (archive.read(name).decode() for name in archive.namelist()[:2])
+        notebook, how = (archive.read(name).decode() for name in archive.namelist())
     assert "Hand in that one file, `week-02.ipynb`" in how
-    assert "Say what you asked" in how
     notebook = json.loads(notebook)
     for cell in notebook["cells"]:
         p = part(cell)

@@ -22,7 +22,6 @@ def choose(exercise_set: ExerciseSet, chosen: Sequence[Exercise]) -> list[int]:
         return list(range(len(cells)))
     kept = {i for i in range(len(cells)) if i < first or (i in owner and owner[i].label in labels)}
     sections = _sections(cells, owner, first)
-    kept |= {i for run in sections for i in run if _introduces(run, owner, labels, cells)}
     code = (i for i, cell in enumerate(cells) if cell["cell_type"] == "code")
     found = {i: known for i in code if (known := names(cells[i]["source"]))}
     # Each with the exercise for whose sake it is looked at.
@@ -54,11 +53,3 @@ def _sections(cells: Sequence[Cell], owner: dict[int, Exercise], first: int) -> 
             else:
                 runs.append([i])
     return runs
-
-
-def _introduces(
-    run: Sequence[int], owner: dict[int, Exercise], labels: set[str], cells: Sequence[Cell]
-) -> bool:
-    """Return whether a section is only text, and a chosen exercise follows."""
-    after = owner.get(run[-1] + 1)
-    return after is not None and after.label in labels and all(cells[i]["cell_type"] != "code" for i in run)

@@ -64,18 +64,19 @@ def front_cell(
     ]
     if course.ai_use:
         lines += ["", f"**On using AI.** {course.ai_use}"]
-    return {"cell_type": "markdown", "id": "assignment", "metadata": {}, "source": "\n".join(lines)}
+    return {"cell_type": "markdown", "metadata": {}, "source": "\n".join(lines)}
 
 
-def how_to_hand_in(course: Course, assignment: Assignment, file: str, points: float) -> str:
+def how_to_hand_in(course: Course, assignment: Assignment, points: float) -> str:
     """The page on how to hand in, Markdown."""
+    file = f"{assignment.name}.ipynb"
     install = (
         "`pip install -r requirements.txt`; then `jupyter lab`."
         if course.book
         else "Use the environment that your course gives you, which has the book's library, `ppobook`; then "
         "`jupyter lab`."
     )
-    text = f"""\
+    return f"""\
 # How to hand in {assignment.name}
 
 {course.title}: {in_points(points)}, due {date_in_words(assignment.due)}.
@@ -94,7 +95,6 @@ Your functions are graded by running your notebook from top to bottom in a fresh
 within {course.grading.cell_seconds} seconds a cell. The given cells are put back as they were handed out, so
 keep your changes in the cells that are yours. Cells that you add stay where they are.
 """
-    return f"{text}\n## On using AI\n\n{course.ai_use}\n" if course.ai_use else text
 
 
 # --- the environment in which a pack opens ------------------------------------------------------------------
@@ -105,8 +105,7 @@ def install_cell(course: Course) -> Cell:
     # Without the extra "lab", which would replace the Jupyter that runs this.
     library = f"ppobook[plot] @ git+{course.book}"
     source = _INSTALL.replace("LIBRARY", library) if course.book else _NAMED
-    cell: Cell = {"cell_type": "code", "id": "install", "metadata": {}, "source": source}
-    return {**cell, "outputs": [], "execution_count": None}
+    return {"cell_type": "code", "metadata": {}, "source": source, "outputs": [], "execution_count": None}
 
 
 def requirements(course: Course) -> str:

@@ -36,13 +36,12 @@ class PackPart:
 
 @dataclass(frozen=True)
 class Pack:
-    """An assignment as it was handed out; ``set`` names its exercise sets, ``file`` its notebook."""
+    """An assignment as it was handed out; ``set`` names its exercise sets."""
 
     assignment: str
     notebook: Notebook
     parts: tuple[PackPart, ...]
     set: str = ""
-    file: str = ""
 
     @property
     def tested(self) -> tuple[PackPart, ...]:
