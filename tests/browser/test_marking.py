@@ -12,8 +12,7 @@ from made_up_class import COURSE, SHEET, graded_class, hand_in, scores_of
 from playwright.sync_api import Page, expect
 
 from ppobook.course import feedback
-from ppobook.course.marking import Marking
-from ppobook.course.marking_server import MarkingServer
+from ppobook.course.marking import Marking, MarkingServer
 from ppobook.course.records import read_record
 
 from .conftest import OpenPage

@@ -11,8 +11,7 @@ import pytest
 from made_up_class import SHEET, graded_class, hand_in, scores_of
 
 from ppobook.course.gradebook import EVERYONE, Decisions, decide
-from ppobook.course.marking import Marking
-from ppobook.course.marking_server import MarkingServer
+from ppobook.course.marking import Marking, MarkingServer
 from ppobook.course.records import text_digest
 
 PART = "hunt-minmax-why"

@@ -14,7 +14,7 @@ from small_course import SECRET, write_course
 from tiny_book import replace
 
 from ppobook.cli import main
-from ppobook.course import choosing, masters, packs, sets, work
+from ppobook.course import masters, packs, sets, work
 from ppobook.course.sources import names as names_of
 from ppobook.teaching.tags import part
 
@@ -54,7 +54,7 @@ def test_each_set_can_be_assigned_whole_and_exercise_by_exercise(name, tmp_path)
     chosen = [()]
     for one in whole.exercises:
         with contextlib.suppress(ValueError):  # it needs another
-            chosen += [(one.label,)] * bool(choosing.choose(whole, [one]))
+            chosen += [(one.label,)] * bool(sets.choose(whole, [one]))
     assert len(chosen) > len(whole.exercises) / 4
     for labels in chosen:
         pack = make(assigned(tmp_path, name, labels))

@@ -13,8 +13,7 @@ from types import SimpleNamespace
 from typing import Any
 from zoneinfo import ZoneInfo
 
-from ppobook.course.pack import PackPart
-from ppobook.course.records import Sheet, Submission
+from ppobook.course.records import PackPart, Sheet, Submission
 from ppobook.course.roster import Student
 
 DUE = datetime(2027, 3, 1, 22, 59, tzinfo=UTC)

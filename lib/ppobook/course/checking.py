@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from ppobook.course import own_checks, packs, roster, sandbox
-from ppobook.course.pack import Pack
+from ppobook.course.records import Pack
 from ppobook.course.sets import ExerciseSet, open_all
 from ppobook.course.settings import Assignment, Course
 from ppobook.teaching.tags import Notebook

@@ -9,8 +9,8 @@ from __future__ import annotations
 import ast
 from collections.abc import Collection, Iterator, Mapping
 
-from ppobook.course.pack import Pack
 from ppobook.course.rebuild import RunCell, Unreadable, rebuild
+from ppobook.course.records import Pack
 from ppobook.course.sources import lines, parsed, plain
 from ppobook.teaching.tags import Notebook
 

@@ -20,10 +20,9 @@ from dataclasses import asdict
 from pathlib import Path
 
 from ppobook.course import masters, own_checks, sets, trail, variants
-from ppobook.course.choosing import choose
 from ppobook.course.handing_in import front_cell, how_to_hand_in, install_cell, requirements
-from ppobook.course.pack import Pack, PackPart, answers_of
-from ppobook.course.sets import ExerciseSet
+from ppobook.course.records import Pack, PackPart, answers_of
+from ppobook.course.sets import ExerciseSet, choose
 from ppobook.course.settings import Assignment, Course
 from ppobook.course.variants import Variant
 from ppobook.run.files import atomic_write

@@ -7,8 +7,7 @@ from collections.abc import Iterator, Mapping
 
 from ppobook.course.feedback import number
 from ppobook.course.gradebook import Score
-from ppobook.course.pack import PackPart
-from ppobook.course.records import Record, Sheet
+from ppobook.course.records import PackPart, Record, Sheet
 from ppobook.course.safe_text import line
 from ppobook.course.work import State
 

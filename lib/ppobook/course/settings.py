@@ -28,7 +28,7 @@ from pydantic import ValidationInfo as Info
 from pydantic.dataclasses import dataclass
 
 from ppobook import validation
-from ppobook.course.limits import Limits
+from ppobook.course.sandbox import Limits
 
 FILE = "course.yml"
 # A student's id names a folder, and must not look like a hidden file or an option.

@@ -15,8 +15,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 
-from ppobook.course.pack import Pack
 from ppobook.course.rebuild import Unreadable, rebuild
+from ppobook.course.records import Pack
 from ppobook.course.safe_text import plain
 from ppobook.course.sources import lines, parsed
 

@@ -11,8 +11,7 @@ from pathlib import Path
 
 from ppobook.course import collecting, gradebook, own_checks, packs, roster
 from ppobook.course.gradebook import Decisions, Score, decide, scores
-from ppobook.course.pack import named
-from ppobook.course.records import Record, Sheet, Submission, digest, read_records
+from ppobook.course.records import Record, Sheet, Submission, digest, named, read_records
 from ppobook.course.settings import Course
 from ppobook.teaching import checks
 
