@@ -63,7 +63,7 @@ def page(words: Any = WORDS, *, name: str = "Ada Lovelace", late: int = 0, **ans
     result["errors"] = [
         {"place": "cell 7", "type": "NameError", "message": message} for message in answer.get("errors", ())
     ]
-    record = Record("week-03", "ada", "ada", "sha", "pack-1", {}, result=result)
+    record = Record("week-03", "ada", "sha", "pack-1", {}, result=result)
     parts = {}
     for part in SHEET.parts:
         auto = result["parts"].get(part.name, {}).get("points")

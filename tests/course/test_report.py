@@ -16,7 +16,7 @@ RAISED = {"hunt-minmax": ("raised", "ValueError", ["ValueError: <b>"])}
 
 def of(folder, *handed, sheet=SHEET, **options: Any) -> str:
     graded_class(folder, *handed)
-    records = read_records(folder, "week-03", ["ada", "bob", "eve", "mel"])
+    records = read_records(folder, "week-03", handed)
     return report.report(State(sheet, [*handed], records, scores_of(folder, handed, sheet)), 5, **options)
 
 

@@ -118,8 +118,7 @@ class Marking:
     def _scored(self, assignment: str) -> Iterator[tuple[Submission, Record, list[Score]]]:
         """Each graded submission, with its record and the scores of its students."""
         sheet, submissions = self.work[assignment]
-        students = [student for one in submissions for student in one.students]
-        records = read_records(self.folder, assignment, students)
+        records = read_records(self.folder, assignment, submissions)
         known = scores(sheet, submissions, records, Decisions(self.folder, assignment))
         for one in submissions:
             if one.by in known:

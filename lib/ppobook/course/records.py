@@ -2,8 +2,8 @@
 
 A *pack* is an assignment as it was handed out, with the data on its parts that grading needs. A *sheet* says
 what it asks for and what it is worth by now. A *submission* is what counts of one student or group. A
-*record* is the file `graded/ASSIGNMENT/STUDENT.json`: the result of grading that submission, with the digests
-of everything it depends on.
+*record* is the file `graded/ASSIGNMENT/STUDENT.json`: the result of grading what this student handed in, with
+the digests of everything it depends on.
 """
 
 from __future__ import annotations
@@ -136,7 +136,6 @@ class Record:
     """The result of grading, as it is kept on the disk."""
 
     assignment: str
-    student: str
     by: str
     submission: str
     pack: str
@@ -174,7 +173,7 @@ def graded_file(folder: Path, assignment: str, student: str) -> Path:
 
 
 def write_record(folder: Path, record: Record) -> None:
-    path = graded_file(folder, record.assignment, record.student)
+    path = graded_file(folder, record.assignment, record.by)
     path.parent.mkdir(parents=True, exist_ok=True)
     text = json.dumps(asdict(record), ensure_ascii=False, indent=1, allow_nan=False)
     atomic_write(path, f"{text}\n")
@@ -188,9 +187,10 @@ def read_record(folder: Path, assignment: str, student: str) -> Record | None:
         return None
 
 
-def read_records(folder: Path, assignment: str, students: Iterable[str]) -> dict[str, Record]:
-    found = {student: read_record(folder, assignment, student) for student in students}
-    return {student: record for student, record in found.items() if record is not None}
+def read_records(folder: Path, assignment: str, submissions: Iterable[Submission]) -> dict[str, Record]:
+    """The records of submissions, by student."""
+    found = [(one, read_record(folder, assignment, one.by)) for one in submissions]
+    return {student: record for one, record in found if record is not None for student in one.students}
 
 
 def digest(content: bytes) -> str:

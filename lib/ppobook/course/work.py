@@ -69,7 +69,7 @@ def changed(course: Course, name: str) -> bool:
 def state(course: Course, name: str) -> State:
     work, counting = sheet(course, name), collecting.counting(course, name)
     everyone = [one.student_id for one in roster.load(course.folder)]
-    records = read_records(course.folder, name, everyone)
+    records = read_records(course.folder, name, counting)
     found = scores(work, counting, records, Decisions(course.folder, name), everyone)
     return State(work, counting, records, found)
 
