@@ -9,9 +9,8 @@ from tiny_book import replace
 
 from ppobook.course import masters, packs
 from ppobook.course.graders import open_grader
-from ppobook.course.looks import Looks
+from ppobook.course.looks import Looks, page, similar
 from ppobook.course.rebuild import rebuild
-from ppobook.course.similar import page, similar
 
 PUBLIC = """def double(x, weights):
     \"\"\"Twice x.\"\"\"

@@ -114,18 +114,17 @@ def similar(name: Name, /, *, out: MaybeFile = None, course: Folder = ".") -> No
         out: an HTML file for the answers side by side
         course: the course's folder
     """
-    from ppobook.course import collecting, packs, settings
-    from ppobook.course import similar as similarity
+    from ppobook.course import collecting, looks, packs, settings
     from ppobook.run.files import atomic_write
 
     opened = settings.load(course)
     pack, counting = packs.handed_out(opened, name), collecting.counting(opened, name)
-    found = similarity.similar(pack, {"+".join(one.students): one.path.read_bytes() for one in counting})
+    found = looks.similar(pack, {"+".join(one.students): one.path.read_bytes() for one in counting})
     for one in found:
         print(f"{one.part}  {one.share:.0%}  {', '.join(one.students)}")
     print(f"{len(found)} found in {validation.counted(len(counting), 'submission')}")
     if out is not None:
-        atomic_write(Path(out), similarity.page(f"Similar answers to {name}", found))
+        atomic_write(Path(out), looks.page(f"Similar answers to {name}", found))
         print(out)
 
 
