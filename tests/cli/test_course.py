@@ -65,7 +65,7 @@ def test_all_that_will_fail_is_said_at_once(tmp_path):
         ("set: 90_doubling", "set: 90_trebling"): "week-01: set must be one of",
     }
     looked = checking.check(write_course(tmp_path, *wrong), now=datetime(2027, 2, 1, tzinfo=UTC))
-    found = [one.said for one in looked if one.level == "fails"]
+    found = [said for level, said in looked if level == "fails"]
     assert [said for said, one in zip(wrong.values(), found, strict=True) if said not in one] == []
 
 

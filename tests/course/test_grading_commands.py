@@ -88,7 +88,7 @@ def test_a_course_that_every_submission_could_read_is_not_graded(run, graded, mo
     assert f"must lie outside of {graded.parent}, where Python's packages are" in said
     assert said.strip().endswith("; move it")
     machine = itertools.islice(checking.check(settings.load(graded)), 6)
-    assert [one.level for one in machine if "must lie outside" in one.said] == ["fails"]
+    assert [level for level, said in machine if "must lie outside" in said] == ["fails"]
 
 
 def test_feedback(graded, run):

@@ -49,9 +49,9 @@ def check(*, course: Folder = ".") -> None:
 
     opened = settings.load(course)
     failed = 0
-    for finding in checking.check(opened):
-        print(f"{MARKS[finding.level]} {finding.said}", flush=True)
-        failed += finding.level == "fails"
+    for level, said in checking.check(opened):
+        print(f"{MARKS[level]} {said}", flush=True)
+        failed += level == "fails"
     print("Nothing will fail." if not failed else f"{validation.counted(failed, 'thing')} to put right.")
     if failed:
         raise SystemExit(1)
