@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from datetime import datetime
-
 from ppobook.course.settings import Assignment, Course, Late
 from ppobook.teaching.tags import Cell, Exercise
 from ppobook.validation import counted
@@ -23,11 +21,6 @@ _NAMED = """\
 import ppobook"""
 
 
-def date_in_words(moment: datetime) -> str:
-    """2027-03-01 23:59 (Europe/Berlin)."""
-    return f"{moment:%Y-%m-%d %H:%M} ({moment.tzinfo})"
-
-
 def late_in_words(late: Late) -> str:
     """The late policy, in one or two sentences."""
     minutes = int(late.grace.total_seconds()) // 60
@@ -39,15 +32,12 @@ def late_in_words(late: Late) -> str:
     return f"{grace}For each day begun, {lost}; after {days} nothing counts."
 
 
-def in_points(points: float) -> str:
-    return f"{points:g} point{'' if points == 1 else 's'}"
-
-
 def front_cell(
     course: Course, assignment: Assignment, origin: str, rows: list[tuple[Exercise, float]]
 ) -> Cell:
     """The first cell of a pack: what it is worth and until when, what is in it, and the text on AI use."""
-    total = in_points(sum(points for _, points in rows))
+    total = sum(points for _, points in rows)
+    due = f"{assignment.due:%Y-%m-%d %H:%M} ({assignment.due.tzinfo})"
     table = ["| exercise | kind | minutes | points |", "|---|---|---|---|"]
     table += [f"| {one.title} | {one.kind} | {one.minutes} | {points:g} |" for one, points in rows]
     lines = [
@@ -55,7 +45,7 @@ def front_cell(
         "",
         f"{course.title}. The exercises come from {origin}.",
         "",
-        f"**{total}** in total, due **{date_in_words(assignment.due)}**. {late_in_words(course.late)}",
+        f"**{total:g} points** in total, due **{due}**. {late_in_words(course.late)}",
         "",
         *table,
         "",
@@ -67,8 +57,8 @@ def front_cell(
     return {"cell_type": "markdown", "metadata": {}, "source": "\n".join(lines)}
 
 
-def how_to_hand_in(course: Course, assignment: Assignment, points: float) -> str:
-    """The page on how to hand in, Markdown."""
+def how_to_hand_in(course: Course, assignment: Assignment) -> str:
+    """The page on how to hand in, Markdown. Points and dates are said in the notebook alone."""
     file = f"{assignment.name}.ipynb"
     install = (
         "`pip install -r requirements.txt`; then `jupyter lab`."
@@ -79,8 +69,6 @@ def how_to_hand_in(course: Course, assignment: Assignment, points: float) -> str
     return f"""\
 # How to hand in {assignment.name}
 
-{course.title}: {in_points(points)}, due {date_in_words(assignment.due)}.
-
 1. Install the course's environment once. {install}
 2. Open `{file}` in JupyterLab and work in it. Save often.
 3. Before you hand in, choose *Kernel, Restart Kernel and Run All Cells*. A check that says “not yet” or “not
@@ -89,7 +77,7 @@ def how_to_hand_in(course: Course, assignment: Assignment, points: float) -> str
    in it will do. Nothing else is read: no other notebook, no module of your own.
 
 You may hand in as often as you like. What counts is the last one in time; handing in once more when it is too
-late loses nothing. {late_in_words(course.late)}
+late loses nothing.
 
 Your functions are graded by running your notebook from top to bottom in a fresh kernel, without a network and
 within {course.grading.cell_seconds} seconds a cell. The given cells are put back as they were handed out, so

@@ -228,7 +228,7 @@ def zipped(course: Course, pack: Pack) -> bytes:
     assignment = course.assignment(pack.assignment)
     files = {
         f"{pack.assignment}.ipynb": _json(pack.notebook),
-        "HOW_TO_HAND_IN.md": how_to_hand_in(course, assignment, pack.points),
+        "HOW_TO_HAND_IN.md": how_to_hand_in(course, assignment),
     }
     if course.book:
         files["requirements.txt"] = requirements(course)
