@@ -19,6 +19,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 from collections import Counter
@@ -160,8 +161,7 @@ class Sandbox:
     def close(self) -> None:
         self.kill()
         if self._process.returncode is None:
-            if self._watcher is not threading.current_thread():
-                self._watcher.join()
+            self._watcher.join()
             self._process.wait()
             for stream in (self._process.stdin, self._process.stdout, self._process.stderr):
                 with contextlib.suppress(OSError):
@@ -239,18 +239,6 @@ def _program(name: str) -> str:
     return shutil.which(name) or name
 
 
-@contextlib.contextmanager
-def _filter() -> Any:
-    """The number of an open file from which bubblewrap reads the filter of system calls."""
-    reads, writes = os.pipe()
-    try:
-        os.write(writes, syscalls.program(os.uname().machine))
-        os.close(writes)
-        yield reads
-    finally:
-        os.close(reads)
-
-
 def _bound(limits: Limits) -> list[str]:
     """Limits that hold for what is started by the rest of the line, and for all that this starts."""
     line = [_program("prlimit"), f"--data={limits.memory_mb * 2**20}", f"--fsize={limits.disk_mb * 2**20}"]
@@ -309,13 +297,15 @@ def _started(
     line: Sequence[str], limits: Limits, words: list[str], **options: Any
 ) -> subprocess.Popen[bytes]:
     """Python with these words, in a sandbox that `line` starts."""
-    with _filter() as number:
-        whole = [*line, *command(limits, number), sys.executable, *words]
+    with tempfile.TemporaryFile() as calls:  # from which bubblewrap reads the filter of system calls
+        calls.write(syscalls.program(os.uname().machine))
+        calls.seek(0)
+        whole = [*line, *command(limits, calls.fileno()), sys.executable, *words]
         pipes: Any = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE)
         # The environment by which systemd is reached; `env -i` takes it away again.
         session = ("XDG_RUNTIME_DIR", "DBUS_SESSION_BUS_ADDRESS")
         environ = {key: os.environ[key] for key in session if key in os.environ}
-        return subprocess.Popen(whole, env=environ, pass_fds=[number], **pipes, **options)
+        return subprocess.Popen(whole, env=environ, pass_fds=[calls.fileno()], **pipes, **options)
 
 
 # --- what it uses -------------------------------------------------------------------------------------------

@@ -174,8 +174,8 @@ async function save(entry) {
     if (status === 200) {
       const before = entry.marked;
       // Marks that came from elsewhere meanwhile are replaced only when they have been shown.
-      if (said.disagree.length) entry.latest = said.seen;
-      else entry.seen = said.seen;
+      entry.latest = said.disagree.length ? said.seen : null;
+      entry.seen = entry.latest ? entry.seen : said.seen;
       entry.marked = said.marked;
       entry.disagree = said.disagree;
       count(assignment, part, (entry.marked - before) * entry.count);
