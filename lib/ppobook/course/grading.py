@@ -136,6 +136,7 @@ class _Run:
         self.limits, self.result = limits, result
         self.left_out: set[int] = set()
         self.failed: set[int] = set()
+        self.slow: set[int] = set()  # cells that ran out of time: what they started may still run
         self.cells_until = time.monotonic() + limits.submission_seconds / 2
         self.until = time.monotonic() + limits.submission_seconds
 
@@ -176,12 +177,21 @@ class _Run:
         try:
             error = grader.cell(cell.source, seconds)
         except Ended as ended:
-            self.left_out.add(index)
-            self._error(index, cell, "Ended", f"{ended.words}; the rest was run without this cell")
+            if not self._leftovers(ended):
+                self.left_out.add(index)
+                self._error(index, cell, "Ended", f"{ended.words}; the rest was run without this cell")
             return False
+        if error is not None and error["type"] == "_TooSlow":
+            self.slow.add(index)
         if error is not None:
             self._error(index, cell, error["type"][:NAME], error["message"][:MESSAGE])
         return True
+
+    def _leftovers(self, ended: Ended) -> bool:
+        """Return whether what a slow cell left running may have ended the process; it is then left out."""
+        suspects = self.slow - self.left_out if ended.reason != "time" else set()
+        self.left_out |= suspects
+        return bool(suspects)
 
     def _error(self, index: int, cell: RunCell, kind: str, message: str) -> None:
         if index not in self.failed and cell.kind != "pack":
@@ -211,7 +221,8 @@ class _Run:
                 verdict = Verdict("returned", words, "")
             self._put(part, verdict.kind, verdict.name, *_paragraphs(verdict.message))
         except Ended as ended:
-            self._put(part, "slow" if ended.reason == "time" else "ended", ended.words)
+            if not self._leftovers(ended):
+                self._put(part, "slow" if ended.reason == "time" else "ended", ended.words)
         return grader.ended is None
 
     def _put(self, part: PackPart, kind: str, *said: str) -> None:
