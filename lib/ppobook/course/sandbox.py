@@ -88,8 +88,8 @@ def available() -> str | None:
     except (OSError, KeyError, AttributeError) as error:  # no bubblewrap, another machine, another system
         said = f"{type(error).__name__}: {error}"
     return said and (
-        f"bubblewrap doesn't start a sandbox here ({said}); the guide says at “If you do not have bubblewrap” "
-        "and “If the system refuses bubblewrap” what this system needs"
+        f"bubblewrap doesn't start a sandbox here ({said}); the guide says at “If you do not have "
+        "bubblewrap” and “If the system refuses bubblewrap” what this system needs"
     )
 
 
