@@ -62,6 +62,7 @@ const STYLE = `
   .figure * { box-sizing: border-box; }
   .figure svg { display: block; width: 100%; height: auto; overflow: visible; }
   .figure svg text { font-family: inherit; fill: var(--ink); }
+  .figure svg, .figure label, .figure legend { user-select: none; -webkit-user-select: none; }
   label, .title { font-weight: 600; }
   .quiet { color: var(--muted-text); }
   .row { display: flex; flex-wrap: wrap; align-items: center; gap: 8px 14px; }
@@ -92,6 +93,11 @@ const STYLE = `
   .question .row { clear: both; }
   .question button[data-mark=right] { border-color: var(--good); box-shadow: inset 5px 0 var(--good); padding-inline-start: 16px; }
   .question button[data-mark=wrong] { border-color: var(--bad); box-shadow: inset 5px 0 var(--bad); padding-inline-start: 16px; }
+  .question .told { clear: both; margin: 6px 0 0; }
+  .question .told:empty { display: none; }
+  .goal-line { margin: 0 0 8px; }
+  .numbers { margin: 8px 0 0; }
+  .numbers summary { cursor: pointer; min-height: 28px; width: fit-content; color: var(--muted-text); font-size: 14px; }
   .unseen { position: absolute; width: 1px; height: 1px; overflow: hidden; clip-path: inset(50%); white-space: nowrap; }
 `;
 
@@ -164,6 +170,35 @@ function question(words, options, right, answered) {
   return html("fieldset", { class: "question" },
     html("legend", {}, html("b", {}, "Guess first. "), words), html("div", { class: "row" }, ...buttons));
 }
+
+// A prediction: the reader chooses, then moves the figure, which calls `settle` once it shows the answer. Only then is the
+// choice marked, and `answer`, one sentence, is told. `chosen` is called with each choice. `made()` tells
+// whether there is a choice.
+function prediction(words, options, right, answer, chosen = () => {}) {
+  let choice = null, settled = false;
+  const told = html("p", { class: "told", "aria-live": "polite" });
+  const mark = () => buttons.forEach((button, i) => set(button, {
+    "aria-pressed": i === choice, "data-mark": !settled || i !== choice ? "" : i === right ? "right" : "wrong",
+  }));
+  const tell = () => {
+    mark();
+    const verdict = choice === null ? "" : choice === right ? "✓ Right. " : "✗ No. ";
+    if (settled) told.textContent = verdict + answer;
+    else if (choice !== null) told.textContent = "Now move it, and see.";
+  };
+  const buttons = options.map((option, i) => html("button", {
+    type: "button", "aria-pressed": false, onclick: () => { choice = i; tell(); chosen(i); },
+  }, option));
+  const node = html("fieldset", { class: "question" },
+    html("legend", {}, html("b", {}, "Guess first. "), words), html("div", { class: "row" }, ...buttons), told);
+  return { node, made: () => choice !== null, settle: () => { if (!settled) { settled = true; tell(); } } };
+}
+
+// The one line that says what to do in a figure.
+const goalLine = (...words) => html("p", { class: "goal-line" }, html("b", {}, "Goal. "), ...words);
+
+// Numbers behind a button.
+const folded = (words, ...nodes) => html("details", { class: "numbers" }, html("summary", {}, words), ...nodes);
 
 // A film in a stage: pictures 0 to `last`, over and over, and a button. It stands still on the last picture for a
 // reader who has asked for less motion, until they press Play. `show(at)` draws a picture, `stands(at)` is what a
