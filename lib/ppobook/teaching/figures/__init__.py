@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 from ppobook.teaching.figures._figure import MIME, Figure, modules, source
 
 if TYPE_CHECKING:
+    from ppobook.teaching.figures._answers import group_answers
     from ppobook.teaching.figures._baseline import baseline, best_baseline, single_pull
     from ppobook.teaching.figures._beta import beta_explorer
     from ppobook.teaching.figures._clip import ClipSample, clip_explorer, clip_sample
@@ -31,12 +32,14 @@ if TYPE_CHECKING:
     from ppobook.teaching.figures._maps import measured_maps
     from ppobook.teaching.figures._pair import PairMoved, dpo_pair, pair_moved
     from ppobook.teaching.figures._parts import LossBatch, loss_batch, loss_parts
+    from ppobook.teaching.figures._reveal import reveal
     from ppobook.teaching.figures._simplex import METHODS, SimplexStep, simplex_step, trust_region_step
     from ppobook.teaching.figures._sweep import GaeError, gae_error, lambda_sweep
     from ppobook.teaching.figures._tokens import token_ratios
 
 # Where each is, to be imported when it is first used.
 _NAMES = {
+    "_answers": ("group_answers",),
     "_baseline": ("baseline", "best_baseline", "single_pull"),
     "_beta": ("beta_explorer",),
     "_clip": ("ClipSample", "clip_explorer", "clip_sample"),
@@ -49,6 +52,7 @@ _NAMES = {
     "_maps": ("measured_maps",),
     "_pair": ("PairMoved", "dpo_pair", "pair_moved"),
     "_parts": ("LossBatch", "loss_batch", "loss_parts"),
+    "_reveal": ("reveal",),
     "_simplex": ("METHODS", "SimplexStep", "simplex_step", "trust_region_step"),
     "_sweep": ("GaeError", "gae_error", "lambda_sweep"),
     "_tokens": ("token_ratios",),

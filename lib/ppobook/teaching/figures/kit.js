@@ -91,11 +91,11 @@ const STYLE = `
   .question { border: 0; border-inline-start: 4px solid var(--ink); margin: 0 0 10px; padding: 2px 0 2px 12px; min-width: 0; }
   .question legend { padding: 0; float: left; width: 100%; margin-bottom: 6px; }
   .question .row { clear: both; }
+  .question button[aria-pressed=true] { border-color: var(--ink); box-shadow: inset 0 0 0 1px var(--ink); }
   .question button[data-mark=right] { border-color: var(--good); box-shadow: inset 5px 0 var(--good); padding-inline-start: 16px; }
   .question button[data-mark=wrong] { border-color: var(--bad); box-shadow: inset 5px 0 var(--bad); padding-inline-start: 16px; }
   .question .told { clear: both; margin: 6px 0 0; }
   .question .told:empty { display: none; }
-  .goal-line { margin: 0 0 8px; }
   .numbers { margin: 8px 0 0; }
   .numbers summary { cursor: pointer; min-height: 28px; width: fit-content; color: var(--muted-text); font-size: 14px; }
   .unseen { position: absolute; width: 1px; height: 1px; overflow: hidden; clip-path: inset(50%); white-space: nowrap; }
@@ -193,9 +193,6 @@ function prediction(words, options, right, answer, chosen = () => {}) {
     html("legend", {}, html("b", {}, "Guess first. "), words), html("div", { class: "row" }, ...buttons), told);
   return { node, made: () => choice !== null, settle: () => { if (!settled) { settled = true; tell(); } } };
 }
-
-// The one line that says what to do in a figure.
-const goalLine = (...words) => html("p", { class: "goal-line" }, html("b", {}, "Goal. "), ...words);
 
 // Numbers behind a button.
 const folded = (words, ...nodes) => html("details", { class: "numbers" }, html("summary", {}, words), ...nodes);
