@@ -81,7 +81,7 @@ function render({ model, el }) {
       : `${count} of ${size} answers to ${prompt} ${count === 1 ? "is" : "are"} right. A right one gets ${signed(1 - mean)} and becomes more likely. A wrong one gets ${signed(-mean)} and becomes less likely.`;
     if (count && count < size) seen.add(at.prompt);
     // The easiest prompt comes first, the hardest last.
-    if (guess.made() && seen.has(prompts.length - 1) && seen.size > 1) guess.settle();
+    if (guess.made() && seen.has(prompts.length - 1) && seen.size > 1) guess.moved();
   }
 
   function move(changes) {

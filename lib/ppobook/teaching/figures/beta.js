@@ -70,7 +70,7 @@ function render({ model, el }) {
     html("p", { class: "quiet key" }, "Blue: your β, with ten seeds where they end. Gray: the other β. Each line is the mean path of ten seeds, from SFT on."),
     texts,
     says,
-    folded("Numbers",
+    behind("Numbers",
       html("table", {},
         html("thead", {}, html("tr", {}, ...["Ten seeds", "mean", "least", "most"].map((words) => html("th", { scope: "col" }, words)))),
         html("tbody", {}, ...columns.map((column) => html("tr", {}, html("th", { scope: "row" }, NAMES_OF_NUMBERS[column][0]),
@@ -149,7 +149,7 @@ function render({ model, el }) {
     for (const [name, value] of Object.entries(to)) at[name] = Math.min(Math.max(Math.round(value), 0), most[name]);
     draw();
     if (!isSft()) seen.add(at.beta);
-    if (seen.size > 2) guess.settle();
+    if (seen.size > 2) guess.moved();
     telling = true;
     for (const name of NAMES) model.set(name, at[name]);
     model.save_changes();

@@ -79,7 +79,7 @@ function render({ model, el }) {
       html("div", {}, title, bars),
       html("div", {}, html("div", { class: "title" }, "Share of dead groups, against p"), curve)),
     says,
-    folded("Numbers", html("dl", { class: "facts" },
+    behind("Numbers", html("dl", { class: "facts" },
       fact("mean", "mean reward"), fact("std", "standard deviation"), fact("share", "dead groups, exact"), fact("dead", "dead groups, drawn"))));
 
   const add = (n) => {

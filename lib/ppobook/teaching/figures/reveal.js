@@ -92,7 +92,7 @@ function render({ model, el }) {
   function move(to) {
     at = Math.min(Math.max(Math.round(to), 0), last);
     furthest = guess.made() ? Math.max(furthest, at) : 0;
-    if (guess.made() && furthest === last) guess.settle();
+    if (guess.made() && furthest === last) guess.moved();
     draw();
     telling = true;
     model.set("at", at);

@@ -118,7 +118,7 @@ function render({ model, el }) {
       body),
     html("p", { class: "quiet key" }, "Green: A > 0. Orange: A < 0. Hollow: it has gone far enough, no gradient. Square: beyond the axis. Gray: the clip range."),
     sum,
-    folded("More numbers", html("dl", {}, fact("kl", "mean log-ratio, old − new"), fact("clip_fraction", "outside the range"), fact("flat_fraction", "without gradient"))));
+    behind("More numbers", html("dl", {}, fact("kl", "mean log-ratio, old − new"), fact("clip_fraction", "outside the range"), fact("flat_fraction", "without gradient"))));
 
   function rows() {
     const text = texts[at.text];
@@ -206,7 +206,7 @@ function render({ model, el }) {
     at.token = Math.min(at.token, texts[at.text].words.length - 1);
     if (at.text !== before) rows();
     const found = draw();
-    if (at.text === 0 && at.path === 0 && at.step === steps.length - 1) guess.settle();
+    if (at.text === 0 && at.path === 0 && at.step === steps.length - 1) guess.moved();
     telling = true;
     for (const name of NAMES) model.set(name, at[name]);
     model.set("ratios", found.map(({ ratio }) => ratio));
