@@ -103,8 +103,8 @@ def test_the_second_curve_appears_after_a_guess_as_the_reader_moves(page: Page, 
     assert all_held(figure) == {"mean-0": REWARD.mean(axis=0)[3], "mean-1": None}
     expect(runs).to_have_count(2)
     expect(told).to_be_hidden()
-    figure.get_by_role("button", name="It climbs, too").press("Enter")
     slider.press("Home")
+    figure.get_by_role("button", name="It climbs, too").press("Enter")
     expect(told).to_have_text("Now try it.")
     for at in range(1, len(UPDATES)):
         slider.press("ArrowRight")
