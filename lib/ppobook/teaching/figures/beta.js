@@ -101,7 +101,7 @@ function render({ model, el }) {
       if (i === at.beta) return;
       const end = looks.at(-1);
       parts.push(svg("path", { d: trace(looks), fill: "none", stroke: "var(--muted)", "stroke-width": 1.5, "stroke-opacity": 0.6 }));
-      if (column === "gold") parts.push(text(x(root2(meanOf(end.kl))) + 5, y(meanOf(end.gold)) + 4, betas[i], { class: "other", "font-size": 12.5 }));
+      if (column === "gold") parts.push(text(x(root2(meanOf(end.kl))) + 5, y(meanOf(end.gold)) + 4, betas[i], { class: "other" }));
     });
     if (!isSft()) parts.push(svg("path", { d: trace(runs[at.beta]), fill: "none", stroke: "var(--ppo)", "stroke-width": 3.5, "stroke-linejoin": "round" }));
     const ends = here();
