@@ -200,6 +200,8 @@ MAKERS = {
     "maps": figures.measured_maps,
     "pair": figures.dpo_pair,
     "parts": figures.loss_parts,
+    "rates": figures.two_rates,
+    "reach": figures.lambda_reach,
     "reveal": a_hidden_curve,
     "simplex": figures.trust_region_step,
     "sweep": figures.lambda_sweep,

@@ -179,7 +179,7 @@ function question(words, options, right, answered) {
 // there is a choice; call `moved` where a move has shown the answer.
 function prediction(words, options, right, because, chosen = () => {}) {
   let choice = null, seen = false;
-  const answer = html("p", { class: "answer", role: "status" });
+  const answer = html("p", { class: "answer", "aria-live": "polite" });
   const buttons = options.map((option, k) => html("button", { type: "button", "aria-pressed": false, onclick: () => { choice = k; show(); chosen(k); } }, option));
   const show = () => {
     buttons.forEach((button, k) => set(button, {
