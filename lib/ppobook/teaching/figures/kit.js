@@ -90,6 +90,10 @@ const STYLE = `
   .question { border: 0; border-inline-start: 4px solid var(--ink); margin: 0 0 10px; padding: 2px 0 2px 12px; min-width: 0; }
   .question legend { padding: 0; float: left; width: 100%; margin-bottom: 6px; }
   .question .row { clear: both; }
+  .question button[aria-pressed=true] { border-color: var(--ink); box-shadow: inset 5px 0 var(--ink); padding-inline-start: 16px; }
+  .question .answer { margin: 6px 0 0; min-height: 1.45em; }
+  .figure svg, label, summary { user-select: none; -webkit-user-select: none; }
+  .numbers summary { cursor: pointer; width: fit-content; border-radius: 4px; color: var(--muted-text); }
   .question button[data-mark=right] { border-color: var(--good); box-shadow: inset 5px 0 var(--good); padding-inline-start: 16px; }
   .question button[data-mark=wrong] { border-color: var(--bad); box-shadow: inset 5px 0 var(--bad); padding-inline-start: 16px; }
   .unseen { position: absolute; width: 1px; height: 1px; overflow: hidden; clip-path: inset(50%); white-space: nowrap; }
@@ -164,6 +168,25 @@ function question(words, options, right, answered) {
   return html("fieldset", { class: "question" },
     html("legend", {}, html("b", {}, "Guess first. "), words), html("div", { class: "row" }, ...buttons));
 }
+
+// A prediction: a reader chooses before they move anything. The figure calls `seen` once they have moved it far enough;
+// only then is the choice marked, and `answer` says what happened. Until then `task` says what to do.
+function prediction(words, options, right, { task, answer }) {
+  let choice = null, moved = false;
+  const said = html("p", { class: "answer", "aria-live": "polite" }, task);
+  const buttons = options.map((option, i) => html("button", { type: "button", "aria-pressed": false, onclick: () => { choice = i; tell(); } }, option));
+  const tell = () => {
+    buttons.forEach((button, i) => set(button, { "aria-pressed": i === choice, "data-mark": !moved || i !== choice ? "" : i === right ? "right" : "wrong" }));
+    said.textContent = moved ? answer : task;
+  };
+  const seen = () => { if (!moved) { moved = true; tell(); } };
+  const node = html("fieldset", { class: "question" },
+    html("legend", {}, html("b", {}, "Guess first. "), words), html("div", { class: "row" }, ...buttons), said);
+  return { node, seen };
+}
+
+// Numbers that a reader unfolds.
+const numbers = (...parts) => html("details", { class: "numbers" }, html("summary", {}, "Numbers"), ...parts);
 
 // A film in a stage: pictures 0 to `last`, over and over, and a button. It stands still on the last picture for a
 // reader who has asked for less motion, until they press Play. `show(at)` draws a picture, `stands(at)` is what a
