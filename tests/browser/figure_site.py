@@ -68,6 +68,7 @@ PAGES: dict[str, tuple[Callable[[], figures.Figure], str]] = {
     "tokens": (token_figure, "The 9 tokens of the text"),
     "beta": (figures.beta_explorer, "Two panels against the square root of the KL"),
     "group": (figures.group_explorer, "Two panels. Left, a group of 8 completions"),
+    "left": (figures.left_behind, "Two panels against updates, 0 to 45, ten runs each"),
     "lag": (figures.lag_explorer, "Two panels against updates, with a curve for each of three losses"),
 }
 
