@@ -4,9 +4,9 @@
 
 A policy is always a blue circle, a critic a pink hexagon, a reward model a yellow badge, an environment a
 gray grid, and a batch a stack of sheets. A dashed circle is a policy that samples, or did so earlier, and a
-dotted one is the reference model. A computed number stands in a gray box. A gray arrow hands something on, and
-a blue arrow trains what it points to. Green marks what becomes more probable, and vermilion what becomes less
-so. Each icon has its name below or beside it, in ink; only the titles of columns and panels are bold.
+dotted one is the reference model. A computed number stands in a gray box. A gray arrow hands something on,
+and a blue arrow trains what it points to. Green marks what becomes more probable, and vermilion what becomes
+less so. Each icon has its name below or beside it, in ink; only the titles of columns and panels are bold.
 
 A drawing is 64 units wide, a unit is a tenth of an inch, and y points upward. Drawings are made on white. On
 a dark page, the style sheet inverts their lightness, as it does for all figures. The alternative texts are
@@ -92,7 +92,9 @@ class Drawing:
         settings = {"color": style.colour(hue), "linewidth": 2, "zorder": 3} | more
         self.ax.plot(*zip(*points, strict=True), **settings)
 
-    def icon(self, role: str, x: float, y: float, r: float = LARGE, name: str = "", letter: str | None = None) -> None:
+    def icon(
+        self, role: str, x: float, y: float, r: float = LARGE, name: str = "", letter: str | None = None
+    ) -> None:
         """The sign of a role, with its name below it."""
         shape, hue, line, usual = ROLES[role]
         fill = "white" if line != "-" else tint(hue, STRENGTH[hue])

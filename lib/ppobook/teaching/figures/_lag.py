@@ -33,11 +33,11 @@ def lag_explorer() -> Figure:
     lags = sorted(runs["lag"].unique().tolist())
     last = runs["update"].max()
     ends = {loss: some[some["update"] == last] for loss, some in _of(runs, lag).items()}
-    named = (("both", "with the decoupled loss"), ("corrected", "corrected"), ("not corrected", "not corrected"))
+    named = {"both": "decoupled", "corrected": "corrected", "not corrected": "not corrected"}
     alt = f"""
         Two panels against updates, with a curve for each of three losses: gold, and the KL to the reference.
         With a lag of {lag}, after {last} updates, ten seeds have on average
-        {", ".join(f"{ends[loss]['gold'].mean():.2f} gold {words}" for loss, words in named)}.
+        {", ".join(f"{ends[loss]['gold'].mean():.2f} gold {words}" for loss, words in named.items())}.
     """
     state = {
         "lags": lags,

@@ -89,7 +89,8 @@ def dpo_pair(h: float = 0.0, *, small: bool = False) -> Figure:
 
     Six texts have 0 to 5 kind words. The reader chooses the pair, whether kind words share one parameter or
     each text has its own logit, and how far apart the pair is; `h` is where it starts, a multiple of 0.1 from
-    0 to 8. The `small` form has the first pair, the shared parameter and the bars only. In JupyterLab, `widget().moved` holds the numbers on display.
+    0 to 8. The `small` form has the first pair, the shared parameter and the bars only. In JupyterLab,
+    `widget().moved` holds the numbers on display.
     """
     apart, own = (pair_moved(_REF, _KIND, _PAIRS[0], 2.0, shared=which) for which in (True, False))
     alt = f"""
@@ -103,8 +104,8 @@ def dpo_pair(h: float = 0.0, *, small: bool = False) -> Figure:
     if small:
         alt = f"""
             Bars: the probabilities of six texts with 0 to 5 kind words, the reference's as outlines. In the
-            pair, the text with 1 kind word is chosen over that with none. Moved 2 nats apart, both have become
-            less probable, and {1 - apart.probs[:2].sum():.0%} of the probability is on texts in no pair.
+            pair, the text with 1 kind word is chosen over that with none. Moved 2 nats apart, both have
+            become less probable, and {1 - apart.probs[:2].sum():.0%} of the probability is on texts in no pair.
         """
     beta = 0.3
     found = pair_moved(_REF, _KIND, _PAIRS[0], h, beta=beta)
