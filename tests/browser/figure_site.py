@@ -69,6 +69,8 @@ PAGES: dict[str, tuple[Callable[[], figures.Figure], str]] = {
     "beta": (figures.beta_explorer, "Two panels against the square root of the KL"),
     "group": (figures.group_explorer, "Two panels. Left, a group of 8 completions"),
     "left": (figures.left_behind, "Two panels against updates, 0 to 45, ten runs each"),
+    "rates": (figures.two_rates, "Return against updates for learning rates 0.003 and 0.03"),
+    "reach": (figures.lambda_reach, "Bars: the weight of each step from 150 to 200"),
     "lag": (figures.lag_explorer, "Two panels against updates, with a curve for each of three losses"),
 }
 

@@ -105,7 +105,7 @@ def dpo_pair(h: float = 0.0, *, small: bool = False) -> Figure:
         alt = f"""
             Bars: the probabilities of six texts with 0 to 5 kind words, the reference's as outlines. In the
             pair, the text with 1 kind word is chosen over that with none. Moved 2 nats apart, both have
-            become less probable, and {1 - apart.probs[:2].sum():.0%} of the probability is on texts in no pair.
+            become less probable: texts in no pair have {1 - apart.probs[:2].sum():.0%} of it.
         """
     beta = 0.3
     found = pair_moved(_REF, _KIND, _PAIRS[0], h, beta=beta)

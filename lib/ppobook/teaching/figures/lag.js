@@ -42,7 +42,7 @@ function render({ model, el }) {
   const slider = html("input", { type: "range", id: "lag", min: 0, max: lags.length - 1, step: 1, oninput: () => move(Number(slider.value)) });
   const guess = prediction("Without a correction, all ratios start at 1, as they do with fresh data. Where does this policy end if its data are 16 updates old?",
     ["Near the reference", "Far away, with much gold", "Far away, with little gold"], 2,
-    { task: "Then move the slider to the end.", answer: "Far away, with little gold: on average, it has the least of the three." });
+    "On average, it ends far away, with the least gold of the three.");
   const W = 340, H = 214, P = { left: 34, right: 244, top: 10, bottom: 176 };
   const graphs = Object.fromEntries(["gold", "kl"].map((column) => [column, svg("svg", { viewBox: `0 0 ${W} ${H}`, role: "img" })]));
   const facts = {};
@@ -50,12 +50,12 @@ function render({ model, el }) {
   const says = html("p", { class: "says" });
   root.prepend(
     guess.node,
-    html("div", { class: "settings" }, html("span", {}, html("label", { for: "lag" }, "Lag, in updates"), " ", shown), slider),
+    html("div", { class: "settings sticky" }, html("span", {}, html("label", { for: "lag" }, "Lag, in updates"), " ", shown), slider),
     html("div", { class: "panels" },
       html("div", {}, html("div", { class: "title" }, "Gold"), graphs.gold),
       html("div", {}, html("div", { class: "title" }, "KL to the reference"), graphs.kl)),
     says,
-    numbers(html("table", {},
+    behind("Numbers", html("table", {},
       html("thead", {}, html("tr", {}, html("th", { scope: "col" }, "At the end, mean"), ...losses.map((loss) => html("th", { scope: "col" }, LOOKS[loss].name)))),
       html("tbody", {}, ...columns.map((column) => html("tr", {}, html("th", { scope: "row" }, NAMES_OF_GAUGES[column][0]), ...losses.map((loss) => number(`${column}-${loss}`))))))));
 
@@ -124,7 +124,7 @@ function render({ model, el }) {
   function move(to) {
     at = Math.min(Math.max(Math.round(to), 0), lags.length - 1);
     draw();
-    if (lags[at] >= FAR) guess.seen();
+    if (lags[at] >= FAR) guess.moved();
     telling = true;
     model.set("lag", at);
     model.save_changes();

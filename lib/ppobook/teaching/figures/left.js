@@ -26,7 +26,7 @@ function render({ model, el }) {
 
   const guess = prediction("The reward model learned once, before update 0. Then the policy learns to please it. After 45 updates, how often does the reward model pick the better of two texts by this policy?",
     ["As often as before", "A little less often", "No more often than a coin"], 2,
-    { task: "Then train the policy with the slider.", answer: "On average, no more often than a coin, and gold falls." });
+    "On average, the reward model does no better than a coin, and gold has fallen.");
   const shown = html("span", { class: "number shown" });
   const slider = html("input", { type: "range", id: "update", min: 0, max: end, step: 1, oninput: () => move(Number(slider.value)) });
   const W = 340, H = 176, P = { left: 38, right: W - 8, top: 10, bottom: H - 38 };
@@ -34,7 +34,7 @@ function render({ model, el }) {
   const says = html("p", { class: "says" });
   root.prepend(
     guess.node,
-    html("div", { class: "settings" }, html("span", {}, html("label", { for: "update" }, "Update"), " ", shown), slider),
+    html("div", { class: "settings sticky" }, html("span", {}, html("label", { for: "update" }, "Update"), " ", shown), slider),
     html("div", { class: "panels" }, ...columns.map((column) => html("div", {}, html("div", { class: "title" }, PANELS[column].title), graphs[column]))),
     says);
 
@@ -73,7 +73,7 @@ function render({ model, el }) {
   function move(to) {
     at = Math.min(Math.max(Math.round(to), 0), end);
     draw();
-    if (at === end) guess.seen();
+    if (at === end) guess.moved();
     telling = true;
     model.set("at", at);
     model.save_changes();

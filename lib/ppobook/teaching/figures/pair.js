@@ -9,7 +9,6 @@ const STYLE_OF_PAIR = `
   .pair .word { paint-order: stroke; stroke: var(--paper); stroke-width: 4px; stroke-linejoin: round; }
   .figure.pair svg .good { fill: var(--good-text); }
   .figure.pair svg .bad { fill: var(--bad-text); }
-  .pair .numbers { margin: 8px 0 0; }
   .pair .facts { display: grid; grid-template-columns: repeat(6, auto); gap: 8px 16px; margin: 10px 0 0; }
   .pair .facts div { display: flex; flex-direction: column-reverse; justify-content: flex-end; }
   .pair .facts dt { color: var(--muted-text); font-size: 13.5px; }
@@ -55,10 +54,10 @@ function render({ model, el }) {
   const guess = small
     ? prediction("DPO moves two texts apart, the chosen one above the rejected one. What happens to the probability of the chosen text?",
       ["It climbs", "It falls"], 1,
-      { task: "Then move the slider.", answer: "It falls, only less than that of the rejected text. The texts that gain are not in the pair." })
-    : prediction("People chose 3 kind words over none, and one θ moves all texts. Does the chosen text become less probable?",
+      "It falls, only less than that of the rejected text. The texts that gain are not in the pair.")
+    : prediction("People chose 3 kind words over none, and one θ moves all texts. Does the chosen text become less probable? Choose that pair, and move it apart.",
       ["At once", "Only later", "Never"], 1,
-      { task: "Then choose that pair, and move the slider to the end.", answer: "Only later: it falls once the policy's texts have more than 3 kind words on average." });
+      "It falls once the policy's texts have more than 3 kind words on average.");
 
   const W = small ? 430 : 340, H = small ? 200 : 212, P = { left: 34, right: W - 6, top: 10, bottom: H - 40 };
   const bars = svg("svg", { viewBox: `0 0 ${W} ${H}`, role: "img" });
@@ -68,7 +67,7 @@ function render({ model, el }) {
 
   const heading = (title, more) => [html("div", { class: "title" }, title), html("div", { class: "quiet" }, more)];
   const chosenBars = html("div", {}, ...heading("Probability of each text", "by kind words; dotted: the reference"), bars);
-  const distance = html("div", { class: "settings" }, ...control("h", hs, small ? "Distance, nats" : "Distance h"));
+  const distance = html("div", { class: "settings sticky" }, ...control("h", hs, small ? "Distance, nats" : "Distance h"));
   const beta = html("div", { class: "settings" }, ...control("beta", betas, "β"));
   if (small) root.prepend(guess.node, distance, html("div", { class: "panels" }, chosenBars), says);
   else root.prepend(
@@ -78,7 +77,7 @@ function render({ model, el }) {
     html("div", { class: "panels" }, chosenBars,
       html("div", {}, ...heading("Change of log π", "against the distance h, in nats"), curves)),
     says,
-    numbers(beta, html("dl", { class: "facts" },
+    behind("Numbers", beta, html("dl", { class: "facts" },
       fact("chosen", "chosen, nats"), fact("rejected", "rejected, nats"), fact("elsewhere", "on other texts"),
       fact("gold", "mean gold"), fact("choice", "σ(βh)"), fact("weight", "weight βσ(−βh)"))));
 
@@ -98,7 +97,7 @@ function render({ model, el }) {
     at.h = Math.min(Math.max(at.h, 0), hs.length - 1);
     at.beta = Math.min(Math.max(at.beta, 0), betas.length - 1);
     draw();
-    if (small ? hs[at.h] >= 3 : at.pair === 2 && at.shared && hs[at.h] >= 6) guess.seen();
+    if (small ? hs[at.h] >= 3 : at.pair === 2 && at.shared && hs[at.h] >= 6) guess.moved();
     telling = true;
     model.set("pair", at.pair);
     model.set("shared", at.shared);
