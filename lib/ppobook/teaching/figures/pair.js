@@ -59,7 +59,7 @@ function render({ model, el }) {
       ["At once", "Only later", "Never"], 1,
       "It falls once the policy's texts have more than 3 kind words on average.");
 
-  const W = small ? 430 : 340, H = small ? 200 : 212, P = { left: 34, right: W - 6, top: 10, bottom: H - 40 };
+  const W = small ? 430 : 340, H = small ? 200 : 212, P = { left: 34, right: W - 6, top: 18, bottom: H - 40 };
   const bars = svg("svg", { viewBox: `0 0 ${W} ${H}`, role: "img" });
   const curves = svg("svg", { viewBox: `0 0 ${W} ${H}`, role: "img" });
   const { facts, fact } = numberList();
