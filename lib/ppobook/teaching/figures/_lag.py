@@ -54,7 +54,7 @@ def lag_explorer() -> Figure:
             for each in lags
         ],
     }
-    return Figure("lag", state, alt=alt, height=3.6, still=lambda picture: _still(picture, runs, lag))
+    return Figure("lag", state, alt=alt, height=3.5, still=lambda picture: _still(picture, runs, lag))
 
 
 def _of(runs: pd.DataFrame, lag: int) -> dict[str, pd.DataFrame]:

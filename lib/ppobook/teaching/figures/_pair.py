@@ -131,7 +131,7 @@ def dpo_pair(h: float = 0.0, *, small: bool = False) -> Figure:
         },
     }
     if small:
-        return Figure("pair", state, alt=alt, height=2.8, still=_still_small)
+        return Figure("pair", state, alt=alt, height=3.0, still=_still_small)
     return Figure("pair", state, alt=alt, height=5.4, still=_still)
 
 

@@ -24,8 +24,8 @@ function render({ model, el }) {
   const meanOf = (column, k) => looks[k][column].reduce((sum, value) => sum + value, 0) / looks[k][column].length;
   let at = model.get("at"), telling = false;
 
-  const guess = prediction("The reward model learned once, before update 0. Then the policy learns to please it. After 45 updates, how often does the reward model pick the better of two texts by this policy?",
-    ["As often as before", "A little less often", "No more often than a coin"], 2,
+  const guess = prediction("The reward model learned once, before update 0. Then the policy learns to please it. After 45 updates, how often does the reward model pick the better of two new texts?",
+    ["As often as before", "Less often", "Like a coin"], 2,
     "On average, the reward model does no better than a coin, and gold has fallen.");
   const shown = html("span", { class: "number shown" });
   const slider = html("input", { type: "range", id: "update", min: 0, max: end, step: 1, oninput: () => move(Number(slider.value)) });

@@ -59,7 +59,7 @@ function render({ model, el }) {
       ["At once", "Only later", "Never"], 1,
       "It falls once the policy's texts have more than 3 kind words on average.");
 
-  const W = small ? 430 : 340, H = small ? 200 : 212, P = { left: 34, right: W - 6, top: 18, bottom: H - 40 };
+  const W = small ? 430 : 340, H = small ? 186 : 212, P = { left: 34, right: W - 6, top: 18, bottom: H - 40 };
   const bars = svg("svg", { viewBox: `0 0 ${W} ${H}`, role: "img" });
   const curves = svg("svg", { viewBox: `0 0 ${W} ${H}`, role: "img" });
   const { facts, fact } = numberList();
@@ -67,7 +67,7 @@ function render({ model, el }) {
 
   const heading = (title, more) => [html("div", { class: "title" }, title), html("div", { class: "quiet" }, more)];
   const chosenBars = html("div", {}, ...heading("Probability of each text", "by kind words; dotted: the reference"), bars);
-  const distance = html("div", { class: "settings sticky" }, ...control("h", hs, small ? "Distance, nats" : "Distance h"));
+  const distance = html("div", { class: "settings sticky" }, ...control("h", hs, small ? "Moved apart, in nats" : "Distance h"));
   const beta = html("div", { class: "settings" }, ...control("beta", betas, "β"));
   if (small) root.prepend(guess.node, distance, html("div", { class: "panels" }, chosenBars), says);
   else root.prepend(
