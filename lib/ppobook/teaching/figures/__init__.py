@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 from ppobook.teaching.figures._figure import MIME, Figure, modules, source
 
 if TYPE_CHECKING:
+    from ppobook.teaching.figures._answers import group_answers
     from ppobook.teaching.figures._baseline import baseline, best_baseline, single_pull
     from ppobook.teaching.figures._beta import beta_explorer
     from ppobook.teaching.figures._clip import ClipSample, clip_explorer, clip_sample
@@ -34,12 +35,14 @@ if TYPE_CHECKING:
     from ppobook.teaching.figures._parts import LossBatch, loss_batch, loss_parts
     from ppobook.teaching.figures._rates import two_rates
     from ppobook.teaching.figures._reach import lambda_reach
+    from ppobook.teaching.figures._reveal import reveal
     from ppobook.teaching.figures._simplex import METHODS, SimplexStep, simplex_step, trust_region_step
     from ppobook.teaching.figures._sweep import GaeError, gae_error, lambda_sweep
     from ppobook.teaching.figures._tokens import token_ratios
 
 # Where each is, to be imported when it is first used.
 _NAMES = {
+    "_answers": ("group_answers",),
     "_baseline": ("baseline", "best_baseline", "single_pull"),
     "_beta": ("beta_explorer",),
     "_clip": ("ClipSample", "clip_explorer", "clip_sample"),
@@ -55,6 +58,7 @@ _NAMES = {
     "_parts": ("LossBatch", "loss_batch", "loss_parts"),
     "_rates": ("two_rates",),
     "_reach": ("lambda_reach",),
+    "_reveal": ("reveal",),
     "_simplex": ("METHODS", "SimplexStep", "simplex_step", "trust_region_step"),
     "_sweep": ("GaeError", "gae_error", "lambda_sweep"),
     "_tokens": ("token_ratios",),
