@@ -69,6 +69,7 @@ PAGES: dict[str, tuple[Callable[[], figures.Figure], str]] = {
     "tokens": (token_figure, "The 9 tokens of the text"),
     "beta": (figures.beta_explorer, "Two panels against the KL to the reference"),
     "group": (figures.group_explorer, "Two panels. Left, a group of 8 completions"),
+    "left": (figures.left_behind, "Two panels against updates, 0 to 45, ten runs each"),
     "rates": (figures.two_rates, "Return against updates for learning rates 0.003 and 0.03"),
     "reach": (figures.lambda_reach, "Bars: the weight of each step from 150 to 200"),
     "reveal": (a_hidden_curve, "Two panels: a reward that climbs"),

@@ -197,6 +197,7 @@ MAKERS = {
     "gae": figures.gae_explorer,
     "group": figures.group_explorer,
     "lag": figures.lag_explorer,
+    "left": figures.left_behind,
     "maps": figures.measured_maps,
     "pair": figures.dpo_pair,
     "parts": figures.loss_parts,

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from ppobook.teaching.figures._gae import gae_explorer
     from ppobook.teaching.figures._group import GroupDrawn, dead_share, group_drawn, group_explorer
     from ppobook.teaching.figures._lag import lag_explorer
+    from ppobook.teaching.figures._left import left_behind
     from ppobook.teaching.figures._maps import measured_maps
     from ppobook.teaching.figures._pair import PairMoved, dpo_pair, pair_moved
     from ppobook.teaching.figures._parts import LossBatch, loss_batch, loss_parts
@@ -51,6 +52,7 @@ _NAMES = {
     "_gae": ("gae_explorer",),
     "_group": ("GroupDrawn", "dead_share", "group_drawn", "group_explorer"),
     "_lag": ("lag_explorer",),
+    "_left": ("left_behind",),
     "_maps": ("measured_maps",),
     "_pair": ("PairMoved", "dpo_pair", "pair_moved"),
     "_parts": ("LossBatch", "loss_batch", "loss_parts"),
