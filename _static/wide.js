@@ -12,6 +12,8 @@ function look(boxes) {
   for (const [box, room, left] of measured) {
     const more = [left > 1 && "before", left < room - 1 && "after"].filter(Boolean).join(" ");
     box.style.overflowX = room === 1 ? "hidden" : ""; // it fits, but for what rounding makes of it
+    const button = box.parentElement.querySelector(":scope > .wrap");
+    if (button) button.hidden = !more && !box.matches(".wrapped");
     if (more === (box.dataset.more ?? "")) continue;
     if (more && !box.dataset.more) {
       box.tabIndex = 0;
@@ -37,7 +39,7 @@ document.addEventListener("DOMContentLoaded", () => {
   for (const box of look.kinds.keys()) resized.observe(box);
   // Output that is too wide can be opened, too: its lines then go on in the next.
   for (const box of [...look.kinds.keys()].filter((one) => one.matches(".cell_output pre"))) {
-    const button = Object.assign(document.createElement("button"), { type: "button", className: "wrap", textContent: "Break lines" });
+    const button = Object.assign(document.createElement("button"), { type: "button", className: "wrap btn btn-sm btn-link", textContent: "Break lines", hidden: true });
     button.addEventListener("click", () => {
       button.textContent = box.classList.toggle("wrapped") ? "Keep lines whole" : "Break lines";
       look([box]);
