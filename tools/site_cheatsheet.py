@@ -31,7 +31,9 @@ MARK: Final = re.compile(r"\s*(?<!\\)[,.;](\s*\\end\{\w+\})?$")
 
 def equations_in(text: str) -> dict[str, str]:
     """The labelled equations of a chapter's text, by label."""
-    return {found["label"]: in_lines(MARK.sub(r"\1", found["tex"].strip())) for found in EQUATION.finditer(text)}
+    return {
+        found["label"]: in_lines(MARK.sub(r"\1", found["tex"].strip())) for found in EQUATION.finditer(text)
+    }
 
 
 def in_lines(tex: str) -> str:

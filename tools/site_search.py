@@ -58,9 +58,7 @@ NAMES: Final = """
     cdot le ge mid to approx infty int prod partial sim ell dots pm propto kappa Psi Phi ne neq times lVert rVert
     lvert rvert leftarrow top Longrightarrow
 """
-LETTERS: Final = dict(
-    zip(NAMES.split(), "αβγδεεηθλμνπρστφψΔ∇Σ·≤≥|→≈∞∫∏∂~ℓ…±∝κΨΦ≠≠×‖‖||←ᵀ⇒", strict=True)
-)
+LETTERS: Final = dict(zip(NAMES.split(), "αβγδεεηθλμνπρστφψΔ∇Σ·≤≥|→≈∞∫∏∂~ℓ…±∝κΨΦ≠≠×‖‖||←ᵀ⇒", strict=True))
 # Groups hold one level of braces; what is nested deeper is put flat from the inside.
 GROUP: Final = r"\{((?:[^{}]|\{[^{}]*\})*)\}"
 FRACTION: Final = re.compile(rf"\\[dt]?frac\s*(?:{GROUP}\s*{GROUP}|(\w)\s*(\w))")
@@ -89,7 +87,11 @@ def readable(text: str) -> str:
                 pass
         inside = re.sub(r"\\(?:begin|end)\{[a-z*]+\}|&|\\(?:left|right|[bB]igg?[lr]?)\b", "", inside)
         inside = re.sub(r"\\(?:[,;!:]|q?quad\b)|\\\\(?:\[[^]]*\])?|~", " ", inside)
-        inside = re.sub(r"\\(?:mathrm|operatorname\*?|text\w*|hat|bar|tilde|overline|mathbb|mathbf|mathcal|mathrel)\b", "", inside)
+        inside = re.sub(
+            r"\\(?:mathrm|operatorname\*?|text\w*|hat|bar|tilde|overline|mathbb|mathbf|mathcal|mathrel)\b",
+            "",
+            inside,
+        )
         inside = re.sub(r"\\([A-Za-z]+)", lambda name: LETTERS.get(name[1]) or kept(name[1]), inside)
         return re.sub(r"[{}\\]|(?<=_)\s", "", inside)
 

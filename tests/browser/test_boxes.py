@@ -73,9 +73,7 @@ def test_paper_has_the_boxes_that_a_reader_has_opened(boxes: Locator) -> None:
 
 
 @pytest.mark.parametrize("name", ["chapters/07_rlhf", "exercises/03_the_clipped_surrogate"])
-def test_a_page_has_no_more_than_25_sheets(
-    site: Path, chromium: Browser, tmp_path: Path, name: str
-) -> None:
+def test_a_page_has_no_more_than_25_sheets(site: Path, chromium: Browser, tmp_path: Path, name: str) -> None:
     assert pdf.write_page(site, name, tmp_path / "page.pdf", chromium) <= 25
 
 
