@@ -37,7 +37,7 @@ def equations_in(text: str) -> dict[str, str]:
 
 
 def in_lines(tex: str) -> str:
-    """A formula that goes on after words has its two halves below each other: a column of the sheet is narrow."""
+    """Break a formula that goes on after words in two lines: a column of the sheet is narrow."""
     first, words, rest = tex.partition("\n\\qquad \\text{")
     if not words or "\\begin" in tex:
         return tex

@@ -1,7 +1,7 @@
 """The desk and the drill on the site, where their cells cannot run; conf.py loads this file as an extension.
 
-A line says in their place what to do. Below that of the desk stands a sample: records that are made up here, laid
-out and drawn by the functions that draw a reader's own desk, ppobook.teaching.desk, with the book as it is.
+A line says in their place what to do. Below that of the desk stands a sample: made-up records, laid out
+and drawn by the functions that draw a reader's own desk, ppobook.teaching.desk, with the book as it is.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ PATH = "fifteen-hours"
 INSTEAD = {
     PAGE: "Your own desk works in JupyterLab: run `make lab`, open `desk/desk.ipynb`, and run its cell.",
     "desk/drill": "The drill works in JupyterLab: run `make lab` and open `desk/drill.ipynb`. There, "
-    "`drill.next()` names a formula and starts the clock, you write the formula in a cell, and `drill.check()` "
-    "tests it.",
+    "`drill.next()` names a formula and starts the clock, you write the formula in a cell, and "
+    "`drill.check()` tests it.",
 }
 #: What was found by the checks of a reader who does not exist, in its order: check, kind, name.
 RECORDS = (

@@ -202,7 +202,7 @@ def shorten_title(section: nodes.section, box: nodes.Element) -> None:
 
 
 def drop_outcome(box: nodes.Element) -> None:
-    """Leave the outcome's name, by which the tools know it, out of "Build · 15 minutes · outcome: four-cases"."""
+    """Leave the outcome's name, which is for the tools, out of "Build · 15 minutes · outcome: four-cases"."""
     line = next(box.findall(nodes.emphasis), None)
     if line is not None and (said := line.astext().partition(" · outcome: "))[1]:
         line[:] = [nodes.Text(said[0])]

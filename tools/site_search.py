@@ -55,8 +55,8 @@ VOID: Final = {"area", "base", "br", "col", "embed", "hr", "img", "input", "link
 # As KaTeX writes them, for an excerpt.
 NAMES: Final = """
     alpha beta gamma delta epsilon varepsilon eta theta lambda mu nu pi rho sigma tau phi psi Delta nabla sum
-    cdot le ge mid to approx infty int prod partial sim ell dots pm propto kappa Psi Phi ne neq times lVert rVert
-    lvert rvert leftarrow top Longrightarrow
+    cdot le ge mid to approx infty int prod partial sim ell dots pm propto kappa Psi Phi ne neq times
+    lVert rVert lvert rvert leftarrow top Longrightarrow
 """
 LETTERS: Final = dict(zip(NAMES.split(), "αβγδεεηθλμνπρστφψΔ∇Σ·≤≥|→≈∞∫∏∂~ℓ…±∝κΨΦ≠≠×‖‖||←ᵀ⇒", strict=True))
 # Groups hold one level of braces; what is nested deeper is put flat from the inside.

@@ -21,7 +21,8 @@ FOLLOW = """anchor => {
   link.click();
 }"""
 ON_PAPER = """addEventListener("beforeprint", () => {
-  window.shown = [...document.querySelectorAll("details.deeper > .inside")].map((inside) => inside.checkVisibility());
+  const inside = [...document.querySelectorAll("details.deeper > .inside")];
+  window.shown = inside.map((part) => part.checkVisibility());
 })"""
 
 
