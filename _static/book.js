@@ -128,7 +128,7 @@ document.addEventListener("DOMContentLoaded", () => {
     const link = event.target.closest("a[href*='#']");
     if (link && link.href === window.location.href) setTimeout(arrive);
   });
-  // On paper nothing can be opened; a solution stays closed there.
+  // On paper nothing can be opened: a box is there as the reader has it. Pages that are nothing but boxes are open.
   const closed = [];
   const page = document.documentElement;
   let night = false;
@@ -136,8 +136,11 @@ document.addEventListener("DOMContentLoaded", () => {
     // Paper is white: what was made for a dark ground would be pale on it.
     night ||= page.dataset.theme === "dark";
     if (night) page.dataset.theme = "light";
-    closed.push(...document.querySelectorAll(".bd-article details:not([open], .solution)"));
+    closed.push(...document.querySelectorAll(".bd-article details:is(.card-fold, .claims-of):not([open])"));
     for (const box of closed) box.open = true;
+    for (const box of document.querySelectorAll(".bd-article :is(div.cell_input, div.output, div.highlight)")) {
+      box.classList.toggle("long", box.textContent.split("\n").length > 45); // of some 65 on a page
+    }
   });
   window.addEventListener("afterprint", () => {
     if (night) page.dataset.theme = "dark";

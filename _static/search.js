@@ -123,16 +123,17 @@ document.addEventListener("DOMContentLoaded", () => {
     const explained = found.filter((one) => one.kind !== "library");
     const room = Math.max(most - named.length, Math.ceil(most * 0.75));
     const shown = [...explained.slice(0, room), ...named].slice(0, most);
-    // Who writes a symbol, a word of the glossary, or a name of the library whole may want that: the name first.
+    // Who writes a word of the glossary, a symbol, or a name of the library whole wants that: it comes first.
+    const stems = (text) => [...text.matchAll(WORD)].map(([word]) => termsOf(word)[0]).join(" ");
     const asked = query.trim().toLowerCase();
-    const same = (title) => title === asked || termsOf(title)[0] === termsOf(asked)[0];
-    const itself = asked.match(WORD)?.[0] === asked && [
-      explained.find((one) => one.kind === "word" && same(one.title.toLowerCase())),
-      asked.includes("_") && named.find((one) => one.title.endsWith(asked)),
-    ].find((one) => one);
-    if (itself && shown[0] !== itself) {
-      const at = shown.indexOf(itself);
-      shown.splice(itself.kind === "library" ? 0 : 1, 0, ...(at < 0 ? [itself] : shown.splice(at, 1)));
+    const form = Object.keys(window.bookForms).find((one) => stems(one) === stems(asked));
+    const words = (form ? search(index, window.bookForms[form]) : explained).filter((one) => one.kind === "word");
+    const same = (one) => one.title === asked || stems(one.title) === stems(asked);
+    const itself = words.find((one) => form ? one.title === window.bookForms[form] : same(one))
+      ?? (asked.includes("_") && named.find((one) => one.title.endsWith(asked)));
+    if (itself) {
+      const at = shown.findIndex((one) => one.id === itself.id);
+      shown.unshift(...(at < 0 ? [itself] : shown.splice(at, 1)));
     }
     const said = document.createElement("p");
     said.className = "found";

@@ -12,6 +12,8 @@ function look(boxes) {
   for (const [box, room, left] of measured) {
     const more = [left > 1 && "before", left < room - 1 && "after"].filter(Boolean).join(" ");
     box.style.overflowX = room === 1 ? "hidden" : ""; // it fits, but for what rounding makes of it
+    const button = box.parentElement.querySelector(":scope > .wrap");
+    if (button) button.hidden = !more && !box.matches(".wrapped");
     if (more === (box.dataset.more ?? "")) continue;
     if (more && !box.dataset.more) {
       box.tabIndex = 0;
@@ -35,6 +37,15 @@ document.addEventListener("DOMContentLoaded", () => {
   // (What is folded has no width yet: it is looked at when it has one.)
   const resized = new ResizeObserver((seen) => look(seen.map((one) => one.target)));
   for (const box of look.kinds.keys()) resized.observe(box);
+  // Output that is too wide can be opened, too: its lines then go on in the next.
+  for (const box of [...look.kinds.keys()].filter((one) => one.matches(".cell_output pre"))) {
+    const button = Object.assign(document.createElement("button"), { type: "button", className: "wrap btn btn-sm btn-link", textContent: "Break lines", hidden: true });
+    button.addEventListener("click", () => {
+      button.textContent = box.classList.toggle("wrapped") ? "Keep lines whole" : "Break lines";
+      look([box]);
+    });
+    box.after(button);
+  }
   document.addEventListener("scroll", ({ target }) => { if (look.kinds.has(target)) look([target]); }, true);
   document.fonts.addEventListener("loadingdone", () => look());
 });
@@ -62,6 +73,16 @@ document.addEventListener("DOMContentLoaded", () => {
       });
     }
   };
+  // An interval stays on a line, and a name such as clip_fraction may break where its parts meet.
+  const interval = /\([-−+]?[\d.,]+[^\s()]* to [-−+]?[\d.,]+[^\s()]*\)/g;
+  for (const cell of document.querySelectorAll(".bd-article :is(td, .dataframe th)")) {
+    for (const texts = document.createTreeWalker(cell, NodeFilter.SHOW_TEXT); texts.nextNode();) {
+      const text = texts.currentNode;
+      const joint = cell.tagName === "TH" ? text.data.indexOf("_") + 1 : 0;
+      if (joint) text.splitText(joint).before(document.createElement("wbr"));
+      else if (text.data.includes(" to ")) text.data = text.data.replace(interval, (one) => one.replaceAll(" ", "\u00a0"));
+    }
+  }
   // (All at once: to measure after each change would lay out the page as often.)
   const fit = () => {
     const tables = [...document.querySelectorAll(".bd-article table")];

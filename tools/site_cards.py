@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import html
 import os
+import re
 import time
 from pathlib import Path
 from typing import Any, Final
@@ -190,13 +191,14 @@ DESK: Final = f"""
 
 
 def add_link(app: Sphinx, _page: str, _template: str, context: dict[str, Any], _doctree: object) -> None:
-    """Give a chapter's cards a link to the page of all cards."""
+    """Give a chapter's cards a link to the page of all cards, and leave out the names of their outcomes."""
     if app.builder.name == "html" and 'class="ppobook-cards"' in context.get("body", ""):
         link = f'<p class="all-cards"><a href="{context["pathto"](PAGE)}">All decks on one page</a>'
         link += ", with what is due today, and for Anki.</p>\n"
         context["body"] = context["body"].replace(
             '<div class="ppobook-cards"', f'{link}<div class="ppobook-cards"', 1
         )
+        context["body"] = re.sub(r'(<p class="where">)[\w-]+ · (?=<a [^>]*>read it)', r"\1", context["body"])
 
 
 # --- for Anki -----------------------------------------------------------------------------------------------

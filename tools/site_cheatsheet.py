@@ -31,7 +31,17 @@ MARK: Final = re.compile(r"\s*(?<!\\)[,.;](\s*\\end\{\w+\})?$")
 
 def equations_in(text: str) -> dict[str, str]:
     """The labelled equations of a chapter's text, by label."""
-    return {found["label"]: MARK.sub(r"\1", found["tex"].strip()) for found in EQUATION.finditer(text)}
+    return {
+        found["label"]: in_lines(MARK.sub(r"\1", found["tex"].strip())) for found in EQUATION.finditer(text)
+    }
+
+
+def in_lines(tex: str) -> str:
+    """Break a formula that goes on after words in two lines: a column of the sheet is narrow."""
+    first, words, rest = tex.partition("\n\\qquad \\text{")
+    if not words or "\\begin" in tex:
+        return tex
+    return f"\\begin{{gathered}}\n{first}\\\\\n\\text{{{rest}\n\\end{{gathered}}"
 
 
 # --- measurements -------------------------------------------------------------------------------------------

@@ -1,7 +1,7 @@
-"""A filled desk on the page about it; conf.py loads this file as an extension.
+"""The desk and the drill on the site, where their cells cannot run; conf.py loads this file as an extension.
 
-On the site the page's cell has no reader. So a sample stands below it: records that are made up here, laid
-out and drawn by the functions that draw a reader's own desk, ppobook.teaching.desk, with the book as it is.
+A line says in their place what to do. Below that of the desk stands a sample: made-up records, laid out
+and drawn by the functions that draw a reader's own desk, ppobook.teaching.desk, with the book as it is.
 """
 
 from __future__ import annotations
@@ -19,6 +19,13 @@ from site_sections import Page
 
 PAGE = "desk/desk"
 PATH = "fifteen-hours"
+#: What each page says in the place of its cells.
+INSTEAD = {
+    PAGE: "Your own desk works in JupyterLab: run `make lab`, open `desk/desk.ipynb`, and run its cell.",
+    "desk/drill": "The drill works in JupyterLab: run `make lab` and open `desk/drill.ipynb`. There, "
+    "`drill.next()` names a formula and starts the clock, you write the formula in a cell, and "
+    "`drill.check()` tests it.",
+}
 #: What was found by the checks of a reader who does not exist, in its order: check, kind, name.
 RECORDS = (
     ("softmax-score", "mistake", "the sign is turned round"),
@@ -74,18 +81,22 @@ def box(shown: desk.Desk) -> str:
     return f"{head}\n\n{SAID}\n\n```{{raw}} html\n<div>\n{drawn}\n</div>\n```\n:::"
 
 
-def add_sample(app: Sphinx, docname: str, source: list[str]) -> None:
-    """Put the sample below the cell that shows a desk."""
-    if docname != PAGE:
+def stand_in(app: Sphinx, docname: str, source: list[str]) -> None:
+    """Put the line, and the sample of a desk, in the place of the cells and of what is between them."""
+    if docname not in INSTEAD:
         return
-    notebook, text = json.loads(source[0]), box(sample(Page(app, docname)))
+    notebook = json.loads(source[0])
     cells = notebook["cells"]
-    at = next(index for index, cell in enumerate(cells) if cell["cell_type"] == "code")
-    cells.insert(at + 1, {"cell_type": "markdown", "id": "sample", "metadata": {}, "source": text})
+    code = [index for index, cell in enumerate(cells) if cell["cell_type"] == "code"]
+    text = f":::{{note}}\n{INSTEAD[docname]}\n:::"
+    if docname == PAGE:
+        text += f"\n\n{box(sample(Page(app, docname)))}"
+    note = {"cell_type": "markdown", "id": "instead", "metadata": {}, "source": text}
+    cells[code[0] : code[-1] + 1] = [note]
     source[0] = json.dumps(notebook)
 
 
 def setup(app: Sphinx) -> dict[str, Any]:
     """Register with Sphinx."""
-    app.connect("source-read", add_sample)
+    app.connect("source-read", stand_in)
     return {"version": "1", "parallel_read_safe": True, "parallel_write_safe": True}

@@ -38,7 +38,7 @@ NEEDED = {
     'class="claims-of"': ("claims.js",),
     'class="card-desk"': ("cards.js",),
     'id="hill"': ("front.css", "hill.js"),
-    'class="settings docutils': ("cheatsheet.css",),  # by which it prints on two sheets
+    'class="settings docutils': ("cheatsheet.css",),  # by which it prints on three sheets
 }
 
 
@@ -49,7 +49,9 @@ def ask_for_files(
     for mark, files in NEEDED.items():
         if app.builder.format == "html" and re.search(mark, context.get("body") or ""):
             for file in files:
-                app.add_css_file(file) if file.endswith(".css") else app.add_js_file(file, defer="defer")
+                app.add_css_file(file, priority=900) if file.endswith(".css") else app.add_js_file(
+                    file, defer="defer"
+                )
 
 
 # --- pictures ----------------------------------------------------------------------------------------------

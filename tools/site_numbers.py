@@ -174,6 +174,7 @@ class ListExercises(SphinxPostTransform):
             number = ".".join(map(str, numbers.get(box["ids"][0], ())))
             entries.append(entry(section, box, number))
             shorten_title(section, box)
+            drop_outcome(box)
         if len(entries) > 1:
             page = next(self.document.findall(nodes.section))
             place = next(i for i, part in enumerate(page) if i and not isinstance(part, nodes.paragraph))
@@ -198,6 +199,13 @@ def shorten_title(section: nodes.section, box: nodes.Element) -> None:
     title = box[0]
     if title.astext().strip() == f"({section[0].astext()})":
         title.children = []
+
+
+def drop_outcome(box: nodes.Element) -> None:
+    """Leave the outcome's name, which is for the tools, out of "Build · 15 minutes · outcome: four-cases"."""
+    line = next(box.findall(nodes.emphasis), None)
+    if line is not None and (said := line.astext().partition(" · outcome: "))[1]:
+        line[:] = [nodes.Text(said[0])]
 
 
 def setup(app: Sphinx) -> dict[str, Any]:

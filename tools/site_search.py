@@ -20,6 +20,8 @@ import sphinx.search
 from sphinx.application import Sphinx
 from sphinx.search.en import SearchEnglish
 
+import site_glossary
+
 FILE = "search-data.js"
 #: What stands in a page without being its text.
 FURNITURE: Final = {
@@ -53,14 +55,20 @@ VOID: Final = {"area", "base", "br", "col", "embed", "hr", "img", "input", "link
 # As KaTeX writes them, for an excerpt.
 NAMES: Final = """
     alpha beta gamma delta epsilon varepsilon eta theta lambda mu nu pi rho sigma tau phi psi Delta nabla sum
-    cdot le ge mid to approx infty
+    cdot le ge mid to approx infty int prod partial sim ell dots pm propto kappa Psi Phi ne neq times
+    lVert rVert lvert rvert leftarrow top Longrightarrow
 """
-LETTERS: Final = dict(zip(NAMES.split(), "αβγδεεηθλμνπρστφψΔ∇Σ·≤≥|→≈∞", strict=True))
+LETTERS: Final = dict(zip(NAMES.split(), "αβγδεεηθλμνπρστφψΔ∇Σ·≤≥|→≈∞∫∏∂~ℓ…±∝κΨΦ≠≠×‖‖||←ᵀ⇒", strict=True))
 # Groups hold one level of braces; what is nested deeper is put flat from the inside.
 GROUP: Final = r"\{((?:[^{}]|\{[^{}]*\})*)\}"
 FRACTION: Final = re.compile(rf"\\[dt]?frac\s*(?:{GROUP}\s*{GROUP}|(\w)\s*(\w))")
 ROOT: Final = re.compile(rf"\\sqrt\s*{GROUP}")
-KEPT: Final = {"ln", "log", "min", "max", "exp", "clip", "sum"}
+#: What stands below a brace only names what is above.
+BRACED: Final = re.compile(rf"\\underbrace\s*{GROUP}\s*_\s*{GROUP}")
+BINOMIAL: Final = re.compile(rf"\\binom\s*{GROUP}\s*{GROUP}")
+#: An index or an exponent of several signs.
+RAISED: Final = re.compile(r"([_^])\{([^{}]*[^{}\s\w\\][^{}]*)\}")
+KEPT: Final = {"ln", "log", "min", "max", "exp", "clip", "sum", "tanh", "arcsin", "bmod", "Pr"}
 
 
 def readable(text: str) -> str:
@@ -68,11 +76,22 @@ def readable(text: str) -> str:
 
     def formula(found: re.Match[str]) -> str:
         inside = found[1]
-        for pattern, put in (FRACTION, fraction), (ROOT, lambda m: f"√{held(m[1])}"):
+        for pattern, put in (
+            (BRACED, lambda m: m[1]),
+            (RAISED, lambda m: f"{m[1]}({m[2]})"),
+            (FRACTION, fraction),
+            (ROOT, lambda m: f"√{held(m[1])}"),
+            (BINOMIAL, lambda m: f"({m[1].strip()} over {m[2].strip()})"),
+        ):
             while inside != (inside := pattern.sub(put, inside)):
                 pass
         inside = re.sub(r"\\(?:begin|end)\{[a-z*]+\}|&|\\(?:left|right|[bB]igg?[lr]?)\b", "", inside)
-        inside = re.sub(r"\\(?:mathrm|operatorname\*?|text\w*|hat|bar|tilde|mathbb|mathcal)\b", "", inside)
+        inside = re.sub(r"\\(?:[,;!:]|q?quad\b)|\\\\(?:\[[^]]*\])?|~", " ", inside)
+        inside = re.sub(
+            r"\\(?:mathrm|operatorname\*?|text\w*|hat|bar|tilde|overline|mathbb|mathbf|mathcal|mathrel)\b",
+            "",
+            inside,
+        )
         inside = re.sub(r"\\([A-Za-z]+)", lambda name: LETTERS.get(name[1]) or kept(name[1]), inside)
         return re.sub(r"[{}\\]|(?<=_)\s", "", inside)
 
@@ -200,6 +219,13 @@ def entries_of_library(docname: str, page: str) -> list[list[str]]:
     return [[f"{docname}.html", top, "The library", "library", said, ""], *entries]
 
 
+def forms_of(glossary: Path) -> dict[str, str]:
+    """The glossary's name for each way to write one of its words."""
+    words = site_glossary.words_of(glossary.read_text(encoding="utf-8")) if glossary.is_file() else {}
+    forms = {form.lower(): word.name for word in words.values() for form in (*word.forms, *word.also)}
+    return forms | {name.lower(): name for name in words}
+
+
 def write_index(app: Sphinx, exception: Exception | None) -> None:
     """Write what search.js reads."""
     if exception is not None or app.builder.name != "html":
@@ -218,6 +244,7 @@ def write_index(app: Sphinx, exception: Exception | None) -> None:
         f"window.{name} = {json.dumps(data, ensure_ascii=False, separators=(',', ':'))};\n"
         for name, data in (
             ("bookEntries", entries),
+            ("bookForms", forms_of(Path(app.srcdir, site_glossary.DATA))),
             ("bookSmallWords", sorted({*SearchEnglish.stopwords, "explain", "explained"})),
         )
     ]

@@ -1,4 +1,4 @@
-"""Looking things up: the cheatsheet on two sheets of paper, and the glossary's words at their first use."""
+"""Looking things up: the cheatsheet on three sheets of paper, and the glossary's words at their first use."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ PAPER = {"width": round((210 - 16) / 25.4 * 96), "height": round((297 - 14) / 25
 
 
 @pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
-def test_the_cheatsheet_prints_on_two_sheets_of_a4(open_page: OpenPage, site_url: str, dark: bool) -> None:
+def test_the_cheatsheet_prints_on_three_sheets_of_a4(open_page: OpenPage, site_url: str, dark: bool) -> None:
     page = open_page(dark=dark)
     ready(page, site_url + SHEET)
     paper = page.pdf(prefer_css_page_size=True)
-    assert len(re.findall(rb"/Type\s*/Page\b", paper)) == 2
+    assert len(re.findall(rb"/Type\s*/Page\b", paper)) == 3
     sizes = {tuple(map(float, box.split()[2:])) for box in re.findall(rb"/MediaBox\s*\[([^\]]*)\]", paper)}
     assert all(abs(width - 595) < 2 and abs(height - 842) < 2 for width, height in sizes), sizes
 

@@ -153,6 +153,15 @@ def results(page: Page, query: str) -> list[str]:
     )
 
 
+def test_a_word_of_the_glossary_comes_first_under_each_of_its_names(page: Page, site_url: str) -> None:
+    page.goto(site_url + "/search.html")
+    expected = {
+        **{word: word for word in ("advantage", "GAE", "entropy", "reference policy", "reward hacking")},
+        **{"KL": "KL divergence", "value function": "value", "ratios": "importance ratio", "beta": "β"},
+    }
+    assert {query: results(page, query)[0] for query in expected} == expected
+
+
 def test_chapters_and_sections_come_before_names_of_the_library(page: Page, site_url: str) -> None:
     page.goto(site_url + "/search.html")
     expected = {
@@ -168,7 +177,7 @@ def test_chapters_and_sections_come_before_names_of_the_library(page: Page, site
     for query, first in expected.items():
         found = results(page, query)
         library = [at for at, title in enumerate(found) if title.startswith("[")]
-        if not re.match(first, found[0]) or min(library, default=9) < 5:
+        if not any(re.match(first, title) for title in found[:2]) or min(library, default=9) < 5:
             wrong[query] = found[:6]
     assert not wrong
     # One thing has several names.

@@ -27,15 +27,23 @@ def app() -> Any:
 
 def cells(app: Any) -> list[dict[str, Any]]:
     source = [(ROOT / "desk" / "desk.ipynb").read_text(encoding="utf-8")]
-    site_desk.add_sample(app, site_desk.PAGE, source)
+    site_desk.stand_in(app, site_desk.PAGE, source)
     found: list[dict[str, Any]] = json.loads(source[0])["cells"]
     return found
 
 
-def test_it_stands_below_the_cell_and_says_what_it_is(app: Any) -> None:
-    before, sample = cells(app)[1:3]
-    assert before["source"][-1] == "desk()"
-    text = sample["source"]
+@pytest.mark.parametrize("name", ["desk/desk", "desk/drill"])
+def test_a_line_says_what_to_do_in_place_of_the_cells(app: Any, name: str) -> None:
+    source = [(ROOT / f"{name}.ipynb").read_text(encoding="utf-8")]
+    site_desk.stand_in(app, name, source)
+    found = json.loads(source[0])["cells"]
+    assert [cell["cell_type"] for cell in found] == ["markdown"] * len(found)
+    assert sum("`make lab`" in cell["source"] for cell in found if cell["source"][0] == ":") == 1
+
+
+def test_the_sample_says_what_it_is(app: Any) -> None:
+    note, _, text = cells(app)[1]["source"].partition("\n\n")
+    assert note.startswith(":::{note}\n")
     assert text.startswith(":::{admonition} An example\n")
     assert "made up" in text
     assert "fifteen-hours" in text

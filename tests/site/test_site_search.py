@@ -58,7 +58,9 @@ def test_a_symbol_a_word_and_a_card_are_found_by_themselves() -> None:
         (r"\(\pi_\theta(a \mid s)\)", "π_θ(a | s)"),
         (r"\[\min\left(r_t, 1\right)\]", "min(r_t, 1)"),
         (r"\(\frac{1}{2} (V - R)^2\)", "1/2 (V - R)^2"),
-        (r"\(\frac{c_{t+1}}{\sqrt{n}}\)", "(c_t+1)/(√n)"),
+        (r"\(\frac{c_{t+1}}{\sqrt{n}}\)", "(c_(t+1))/(√n)"),
+        (r"\[\int_0^1 \log u \; n u^{n-1}\, du\]", "∫_0^1 log u n u^(n-1) du"),
+        (r"\(\underbrace{p(s)}_{\text{world}}\)", "p(s)"),
     ],
 )
 def test_formulas_are_put_in_plain_letters(tex: str, plain: str) -> None:
