@@ -16,6 +16,7 @@ from typing import Any
 import nbformat
 import numpy as np
 from playwright.sync_api import Locator, Page, expect
+from recorded_curves import runs_figure
 from token_texts import token_figure
 
 from ppobook.teaching import figures
@@ -57,6 +58,7 @@ PAGES: dict[str, tuple[Callable[[], figures.Figure], str]] = {
     "index": (figures.baseline, "Three arrows, one for each arm"),
     "clip": (figures.clip_explorer, "The clipped surrogate of one sample"),
     "simplex": (figures.trust_region_step, "The simplex of policies over three actions"),
+    "runs": (runs_figure, "Two panels of three runs each"),
     "film": (film, "A film of 2 games of CartPole"),
     "drawn": (drawn, "A film of a line that turns"),
     "gae": (figures.gae_explorer, "A table of 7 steps"),

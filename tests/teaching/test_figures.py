@@ -9,6 +9,7 @@ import json
 import numpy as np
 import pytest
 from PIL import Image
+from recorded_curves import runs_figure
 from token_texts import token_figure
 
 from ppobook.teaching import figures
@@ -198,6 +199,7 @@ MAKERS = {
     "maps": figures.measured_maps,
     "pair": figures.dpo_pair,
     "parts": figures.loss_parts,
+    "runs": runs_figure,
     "simplex": figures.trust_region_step,
     "sweep": figures.lambda_sweep,
     "tokens": token_figure,

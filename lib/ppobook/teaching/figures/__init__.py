@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from ppobook.teaching.figures._maps import measured_maps
     from ppobook.teaching.figures._pair import PairMoved, dpo_pair, pair_moved
     from ppobook.teaching.figures._parts import LossBatch, loss_batch, loss_parts
+    from ppobook.teaching.figures._runs import recorded_runs
     from ppobook.teaching.figures._simplex import METHODS, SimplexStep, simplex_step, trust_region_step
     from ppobook.teaching.figures._sweep import GaeError, gae_error, lambda_sweep
     from ppobook.teaching.figures._tokens import token_ratios
@@ -49,6 +50,7 @@ _NAMES = {
     "_maps": ("measured_maps",),
     "_pair": ("PairMoved", "dpo_pair", "pair_moved"),
     "_parts": ("LossBatch", "loss_batch", "loss_parts"),
+    "_runs": ("recorded_runs",),
     "_simplex": ("METHODS", "SimplexStep", "simplex_step", "trust_region_step"),
     "_sweep": ("GaeError", "gae_error", "lambda_sweep"),
     "_tokens": ("token_ratios",),

@@ -61,6 +61,7 @@ const STYLE = `
   }
   .figure * { box-sizing: border-box; }
   .figure svg { display: block; width: 100%; height: auto; overflow: visible; }
+  .figure svg, .figure label, .figure button, .figure summary { user-select: none; -webkit-user-select: none; }
   .figure svg text { font-family: inherit; fill: var(--ink); }
   label, .title { font-weight: 600; }
   .quiet { color: var(--muted-text); }
@@ -90,6 +91,8 @@ const STYLE = `
   .question { border: 0; border-inline-start: 4px solid var(--ink); margin: 0 0 10px; padding: 2px 0 2px 12px; min-width: 0; }
   .question legend { padding: 0; float: left; width: 100%; margin-bottom: 6px; }
   .question .row { clear: both; }
+  .question .answer { margin: 6px 0 0; }
+  .question button[aria-pressed=true] { border-color: var(--ink); box-shadow: inset 0 0 0 1px var(--ink); }
   .question button[data-mark=right] { border-color: var(--good); box-shadow: inset 5px 0 var(--good); padding-inline-start: 16px; }
   .question button[data-mark=wrong] { border-color: var(--bad); box-shadow: inset 5px 0 var(--bad); padding-inline-start: 16px; }
   .unseen { position: absolute; width: 1px; height: 1px; overflow: hidden; clip-path: inset(50%); white-space: nowrap; }
@@ -163,6 +166,25 @@ function question(words, options, right, answered) {
   }, option));
   return html("fieldset", { class: "question" },
     html("legend", {}, html("b", {}, "Guess first. "), words), html("div", { class: "row" }, ...buttons));
+}
+
+// A question that opens a figure, with two or three guesses and a line that says what to do. `settle()` puts the answer,
+// one sentence, in the place of that line: a figure calls it once the reader has moved it to where the answer shows.
+// Returns {node, settle}.
+function prediction({ asks, options, right, answer, todo }) {
+  let guess = null, settled = false;
+  const says = html("p", { class: "answer", "aria-live": "polite" }, todo);
+  const mark = (choice) => (settled && choice === guess ? (choice === right ? "right" : "wrong") : "");
+  const draw = () => {
+    buttons.forEach((button, choice) => set(button, { "aria-pressed": choice === guess, "data-mark": mark(choice) }));
+    if (settled) says.replaceChildren(guess === null ? "" : guess === right ? "Right! " : "Not quite. ", html("b", {}, answer));
+  };
+  const buttons = options.map((option, choice) => html("button", { type: "button", onclick: () => { guess = choice; draw(); } }, option));
+  const settle = () => { if (!settled) { settled = true; draw(); } };
+  draw();
+  const node = html("fieldset", { class: "question" },
+    html("legend", {}, html("b", {}, "Guess first. "), asks), html("div", { class: "row" }, ...buttons), says);
+  return { node, settle };
 }
 
 // A film in a stage: pictures 0 to `last`, over and over, and a button. It stands still on the last picture for a
