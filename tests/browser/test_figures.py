@@ -144,7 +144,7 @@ VALUES_AT = """(figure, settings) => settings.map((setting) => {
   }
   const numbers = [...figure.querySelectorAll("[data-number]")];
   const shown = Object.fromEntries(numbers.map((n) => [n.dataset.number, JSON.parse(n.dataset.value)]));
-  return { ...shown, says: figure.querySelector("p.says").textContent };
+  return { ...shown, says: figure.querySelector("p.counts").textContent };
 })"""
 
 
