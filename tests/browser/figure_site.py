@@ -139,7 +139,8 @@ def fits(page: Page, figure: Locator, width: int) -> None:
     wide, room = figure.evaluate("node => [node.scrollWidth, node.clientWidth]")
     assert wide <= room, "nothing may stick out of the figure"
     sizes = figure.evaluate(
-        """node => [...node.querySelectorAll("svg text")].filter((text) => text.textContent).map((text) =>
+        """node => [...node.querySelectorAll("svg text")]
+             .filter((text) => text.textContent && text.getClientRects().length).map((text) =>
              parseFloat(getComputedStyle(text).fontSize) * text.ownerSVGElement.getScreenCTM().a)"""
     )
     assert min(sizes, default=99) > 11

@@ -1,4 +1,4 @@
-"""Recorded runs with a question: what does a change of one setting do? A button for each, a curve for each seed."""
+"""Recorded runs with a question: what does a setting do? A button for each setting, a curve for each seed."""
 
 from __future__ import annotations
 
@@ -79,4 +79,4 @@ def recorded_runs(
         picture.supxlabel(labels[0], fontsize=13)
         axes[0].set_ylabel(labels[1])
 
-    return Figure("runs", state, alt=alt, height=2.8, still=still)
+    return Figure("runs", state, alt=alt, height=2.75, still=still)
