@@ -19,6 +19,17 @@ document.addEventListener("DOMContentLoaded", () => {
     link.textContent = "#";
     title.append(" ", link);
   }
+  // What is ticked on a page of checklists stays ticked in this browser.
+  const key = `ticked ${location.pathname}`;
+  const boxes = [...document.querySelectorAll("input.task-list-item-checkbox")];
+  const ticked = () => { try { return JSON.parse(localStorage.getItem(key)) ?? []; } catch { return []; } };
+  for (const [at, box] of boxes.entries()) {
+    box.setAttribute("aria-label", box.closest("li").textContent.trim());
+    box.checked = ticked().includes(at);
+    box.addEventListener("change", () => {
+      try { localStorage.setItem(key, JSON.stringify(boxes.flatMap((b, n) => b.checked ? [n] : []))); } catch { /* not kept */ }
+    });
+  }
 });
 // (Once the page is laid out: what words are shown would have it laid out before its formulas are set, and again.)
 addEventListener("load", () => {

@@ -60,23 +60,25 @@ def share(part: int, whole: int) -> str:
 
 
 def lines_of(step: paths.Step, book: contents.Book, pages: dict[int, str]) -> list[str]:
-    """A step of a path: its hours, what is read, what is done."""
+    """A step of a path: its hours, and a checklist of what is read and done."""
     lines = [f"**{step.title}** · {clock(60 * step.hours[1])}. {step.about}", ""]
     for number in dict.fromkeys(section.chapter for section in step.read):
         chapter, part = book.chapters[number], [s for s in step.read if s.chapter == number]
-        whole = len(part) == len(chapter.sections)
-        what = "all of it" if whole else " · ".join(f"{{ref}}`{section.label}`" for section in part)
+        left = [section for section in chapter.sections if section.label and section not in part]
+        few = len(left) < min(4, len(part))
+        links = " · ".join(f"{{ref}}`{section.label}`" for section in (left if few else part))
+        what = (f"all but {links}" if left else "all of it") if few else links
         boxes = ", with its Deeper boxes" if number in step.deeper else ""
         took = sum(section.minutes for section in part) + (chapter.deeper if boxes else 0)
         said = f"{what}{boxes} ({minutes.said(took)} as printed)"
-        lines.append(f"- [Chapter {number}]({pages[number]}): {said}")
+        lines.append(f"- [ ] [Chapter {number}]({pages[number]}): {said}")
     sets = dict.fromkeys(task.set for task in step.tasks)
     for name in sets:
         own = [task for task in step.tasks if task.set == name]
         every = len(own) == sum(task.set == name for task in book.tasks.values())
         took = sum(task.exercise.minutes for task in own)
         what = f"all {len(own)}" if every else " · ".join(map(named, own))
-        lines.append(f"- [{title_of(name)}](/exercises/{name}.ipynb): {what} ({minutes.said(took)})")
+        lines.append(f"- [ ] [{title_of(name)}](/exercises/{name}.ipynb): {what} ({minutes.said(took)})")
     return [*lines, ""]
 
 

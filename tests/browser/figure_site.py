@@ -70,6 +70,8 @@ PAGES: dict[str, tuple[Callable[[], figures.Figure], str]] = {
     "tokens": (token_figure, "The 9 tokens of the text"),
     "beta": (figures.beta_explorer, "Two panels against the square root of the KL"),
     "group": (figures.group_explorer, "Two panels. Left, a group of 8 completions"),
+    "rates": (figures.two_rates, "Return against updates for learning rates 0.003 and 0.03"),
+    "reach": (figures.lambda_reach, "Bars: the weight of each step from 150 to 200"),
     "lag": (figures.lag_explorer, "Two panels against updates, with a curve for each of three losses"),
 }
 

@@ -230,9 +230,9 @@ def test_a_guess_is_answered_when_the_figure_has_moved(page: Page, http: str) ->
     figure = live(page, http, "runs")
     right = figure.get_by_role("button", name="All fall")
     right.click()
-    expect(figure).to_contain_text("Then press")
+    expect(figure).to_contain_text("Now try it.")
     figure.get_by_role("button", name="long steps").click()
-    expect(figure).to_contain_text("Right! With long steps, all fall.")
+    expect(figure).to_contain_text("Right. With long steps, all fall.")
     expect(right).to_have_attribute("data-mark", "right")
 
 

@@ -204,3 +204,13 @@ def test_a_lost_reader_is_led_back_from_any_depth(page: Page, site_url: str) -> 
     expect(first).to_contain_text("The clipped surrogate", timeout=30_000)
     first.click()
     expect(page.locator(".bd-article h1")).to_contain_text("3 The clipped surrogate")
+
+
+# --- checklists ---------------------------------------------------------------------------------------------
+
+
+def test_what_is_ticked_on_a_learning_path_stays_ticked(page: Page, site_url: str) -> None:
+    ready(page, site_url + "/reference/paths.html")
+    page.get_by_role("checkbox", name="Chapter 0").first.check()
+    page.reload()
+    assert page.locator("input:checked.task-list-item-checkbox").count() == 1

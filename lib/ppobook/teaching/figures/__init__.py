@@ -31,6 +31,8 @@ if TYPE_CHECKING:
     from ppobook.teaching.figures._maps import measured_maps
     from ppobook.teaching.figures._pair import PairMoved, dpo_pair, pair_moved
     from ppobook.teaching.figures._parts import LossBatch, loss_batch, loss_parts
+    from ppobook.teaching.figures._rates import two_rates
+    from ppobook.teaching.figures._reach import lambda_reach
     from ppobook.teaching.figures._runs import recorded_runs
     from ppobook.teaching.figures._simplex import METHODS, SimplexStep, simplex_step, trust_region_step
     from ppobook.teaching.figures._sweep import GaeError, gae_error, lambda_sweep
@@ -50,6 +52,8 @@ _NAMES = {
     "_maps": ("measured_maps",),
     "_pair": ("PairMoved", "dpo_pair", "pair_moved"),
     "_parts": ("LossBatch", "loss_batch", "loss_parts"),
+    "_rates": ("two_rates",),
+    "_reach": ("lambda_reach",),
     "_runs": ("recorded_runs",),
     "_simplex": ("METHODS", "SimplexStep", "simplex_step", "trust_region_step"),
     "_sweep": ("GaeError", "gae_error", "lambda_sweep"),

@@ -25,8 +25,9 @@ def drawn_film(
     alt: str,
     rate: float = 16,
     ends: Mapping[str, str] | None = None,
+    goal: str = "",
 ) -> Figure:
-    """Show episodes as line drawings, one below the other, looping; still where a reader wants no motion.
+    """Show episodes as line drawings, side by side, looping; still where a reader wants no motion.
 
     Parameters
     ----------
@@ -40,6 +41,8 @@ def drawn_film(
         Pictures a second.
     ends : mapping of str to str, optional
         What to say of an episode when it is over.
+    goal : str, optional
+        A line above the film: what to look for, or what to ask.
     """
     below = _lines(ground)
     shown: list[dict[str, Any]] = []
@@ -54,6 +57,7 @@ def drawn_film(
         "ground": below.tolist(),
         "frame": frame,
         "rate": rate,
+        "goal": goal,
     }
     left, bottom, right, top = frame
     height = (style.WIDTH * (top - bottom) / (right - left) + 0.45) * len(shown)

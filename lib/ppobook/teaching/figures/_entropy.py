@@ -105,7 +105,7 @@ def entropy_collapse() -> Figure:
         and {_found(chosen[after])} of 12 prefer it at the end.
     """
     state = {
-        "update": _UPDATES,
+        "update": _CHANGE,
         "coef": _COEFS.index(entropy_coef),
         "every": _EVERY,
         "change": _CHANGE,

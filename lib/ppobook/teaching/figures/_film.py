@@ -35,8 +35,7 @@ def film(games: Mapping[str, ArrayLike], *, limit: int = 500, ask: Mapping[str, 
     limit : int
         Pushes after which a game ends although the pole stands.
     ask : mapping, optional
-        A question above the film: "asks", "options", "right" (the index of the right option), "answer" and
-        "todo" (a line that stands in the answer's place before).
+        A question above the film: "asks", "options", "right" (the index of the right option), and "answer".
     """
     shown = [_game(name, observations, limit) for name, observations in games.items()]
     ends = " ".join(f"{game['name']}: {game['end']} {game['pushes']}." for game in shown)

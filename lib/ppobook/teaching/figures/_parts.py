@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 _CLIPS = tuple(round(0.01 * k, 2) for k in range(5, 51))
 _VALUE_COEFS = (0.0, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0)
 _ENTROPY_COEFS = (0.0, 0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0)
-_SCALES = (("rewards about 1", 1.0), ("rewards ten times as large", 10.0))
+_SCALES = (("rewards about 1", 1.0), ("rewards about 10", 10.0))
 
 _GAMMA, _LAM = 0.95, 0.95
 _SAMPLES = 48

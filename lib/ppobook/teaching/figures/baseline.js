@@ -19,8 +19,6 @@ const STYLE_OF_BASELINE = `
   .baseline .curve { cursor: ew-resize; touch-action: pan-y; }
   .baseline .word { paint-order: stroke; stroke: var(--paper); stroke-width: 4px; stroke-linejoin: round; }
   .figure.baseline svg .tinted { fill: var(--vanilla-text); }
-  .baseline details { margin-top: 8px; }
-  .baseline summary { cursor: pointer; padding: 5px 0; }
   .baseline .drawn { margin-top: 10px; }
   .baseline .drawn p { margin: 0; flex: 1 1 260px; }
   @container (max-width: 560px) {
@@ -86,7 +84,7 @@ function render({ model, el }) {
   ];
   const button = html("button", { type: "button", onclick: () => { asked = true; pull(); draw(); tell(); } },
     `Average ${pulls} samples`);
-  const guess = prediction(model.get("ask"));
+  const ask = model.get("ask"), guess = prediction(`${ask.asks} ${ask.todo}`, ask.options, ask.right, ask.answer);
   const report = html("p", { class: "number" });
 
   // Left: the plane of the three estimates
@@ -146,7 +144,7 @@ function render({ model, el }) {
       html("div", {},
         html("div", { class: "title" }, "Spread of one sample"),
         html("div", { class: "quiet" }, "against the baseline; drag the dot"), curve)),
-    html("details", {}, html("summary", {}, "Numbers, averages and other bandits"),
+    behind("Numbers, averages and other bandits",
       html("div", { class: "row" }, html("label", { for: "bandit" }, "Bandit"), choose),
       html("table", {},
         html("thead", {}, html("tr", {},
@@ -185,7 +183,7 @@ function render({ model, el }) {
     model.save_changes();
     draw();
     tell();
-    if (Math.abs(b - bandit.expected) < 1) guess.settle();
+    if (Math.abs(b - bandit.expected) < 1) guess.moved();
   }
 
   function stop() {

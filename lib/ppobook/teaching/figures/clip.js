@@ -25,7 +25,6 @@ const STYLE_OF_CLIP = `
   .clip td button[aria-pressed=true] { border-color: var(--ink); box-shadow: 0 0 0 1.5px var(--ink); background: none; }
   .clip .says { margin: 8px 0 0; min-height: 4.5em; }
   .clip .counts { margin: 6px 0 0; }
-  .clip summary { cursor: pointer; padding: 5px 0; }
   .clip .facts { display: grid; grid-template-columns: repeat(3, 1fr); gap: 8px 12px; margin: 8px 0 0; }
   .clip .facts div { display: flex; flex-direction: column-reverse; justify-content: flex-end; }
   .clip .facts dt { color: var(--muted-text); font-size: 13.5px; }
@@ -65,11 +64,10 @@ const SAYS_OF_CLIP = {
   },
 };
 
-const ASK_OF_CLIP = {
-  asks: "A good action (A = +1) becomes more likely. Once ρ is past the gray clip range, how hard does its sample push?",
-  options: ["Harder", "As hard as before", "Not at all"], right: 2, todo: "Then drag ρ past 1.2.",
-  answer: "Not at all: there the minimum is flat, so its slope is 0.",
-};
+const ASK_OF_CLIP = [
+  "A good action (A = +1) becomes more likely. Once ρ is past the gray clip range, how hard does its sample push? Then drag ρ past 1.2.",
+  ["Harder", "As hard as before", "Not at all"], 2, "There the minimum is flat, so the slope is 0.",
+];
 
 function render({ model, el }) {
   const { root, say, close } = stage(el, "clip", STYLE_OF_CLIP);
@@ -121,7 +119,7 @@ function render({ model, el }) {
       return html("td", {}, buttons[kind + region]);
     }));
   const says = html("p", { class: "says" }), counts = html("p", { class: "counts" });
-  const guess = prediction(ASK_OF_CLIP);
+  const guess = prediction(...ASK_OF_CLIP);
   const { facts, fact } = numberList();
 
   root.prepend(
@@ -138,7 +136,7 @@ function render({ model, el }) {
           html("thead", {}, html("tr", {}, html("th", { scope: "col" }, html("span", { class: "unseen" }, "action")), ...heads)),
           html("tbody", {}, row("good", "A > 0"), row("bad", "A < 0"))),
         says,
-        html("details", {}, html("summary", {}, "Numbers"), html("dl", { class: "facts" },
+        behind("Numbers", html("dl", { class: "facts" },
           fact("surrogate", "ρ A"), fact("clipped", "clip(ρ) A"), fact("objective", "minimum"),
           fact("slope", "slope in ρ"), fact("clip_fraction", "clip_fraction"), fact("flat_fraction", "flat_fraction")), counts))));
 
@@ -257,7 +255,7 @@ function render({ model, el }) {
     for (const [name, button] of Object.entries(buttons)) button.setAttribute("aria-pressed", a !== 0 && name === kind + here);
     says.textContent = sentence(kind, here, now.slope);
     counts.textContent = counted(now);
-    if (now.flat_fraction && kind === "good") guess.settle();
+    if (now.flat_fraction && kind === "good") guess.moved();
     for (const [name, node] of Object.entries(facts)) {
       const value = now[name];
       node.dataset.value = JSON.stringify(value);

@@ -1,8 +1,10 @@
-// Episodes as line drawings, one below the other, over and over. Nothing moves for a reader who has asked for less
+// Episodes as line drawings, side by side where there is room, over and over. Nothing moves for a reader who has asked for less
 // motion, until they press Play.
 
 const STYLE_OF_DRAWN = `
-  .drawn .episode { margin: 0 0 4px; }
+  .drawn .goal { margin: 0 0 8px; font-weight: 600; }
+  .drawn .episodes { display: flex; flex-wrap: wrap; gap: 4px 20px; }
+  .drawn .episode { margin: 0 0 4px; flex: 1 1 280px; }
   .drawn .episode p { margin: 0; display: flex; justify-content: space-between; gap: 12px; font-size: 14px; }
   .drawn .episode svg { max-height: 240px; }
   @media print { .drawn button { display: none; } }
@@ -48,7 +50,9 @@ function render({ model, el }) {
     for (const row of rows) row.show(at);
   };
   const { button, pause } = play({ root, say }, { last: longest, rate, rest: REST, show, stands: () => "The film stands still." });
-  root.append(...rows.map(({ row }) => row), html("div", { class: "row" }, button));
+  const goal = model.get("goal");
+  root.append(...(goal ? [html("p", { class: "goal" }, goal)] : []),
+    html("div", { class: "episodes" }, ...rows.map(({ row }) => row)), html("div", { class: "row" }, button));
   return () => { pause(); close(); };
 }
 

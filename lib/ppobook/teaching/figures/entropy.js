@@ -48,7 +48,7 @@ function render({ model, el }) {
   const choose = html("select", { id: "coef", onchange: () => { coef = Number(choose.value); drawCurves(); move(update); } },
     ...runs.slice(1).map((run, i) => html("option", { value: i }, String(run.coef))));
 
-  const W = 340, H = 262, C = { left: 34, right: 336, top: 4, bottom: 104 }, E = { top: 128, bottom: 222 };
+  const W = 340, H = 262, C = { left: 34, right: 336, top: 4, bottom: 98 }, E = { top: 128, bottom: 222 };
   const x = (at) => C.left + (at / last) * (C.right - C.left);
   const y = (value) => E.bottom - (value / 1.45) * (E.bottom - E.top);
   const panel = (side) => {
@@ -59,18 +59,26 @@ function render({ model, el }) {
       facts[name] = html("dd", { class: "number", "data-number": `${side}-${name}` });
       return html("div", {}, html("dt", {}, term), facts[name]);
     };
-    const node = html("div", {}, title, html("div", { class: "quiet" }, "a column: one policy's probabilities of the arms"), picture, html("dl", { class: "facts" }, fact("entropy", "mean entropy"), fact("pay", "mean pay"), fact("found", "prefer arm 4")));
-    return { node, title, picture, columns, curves, marks, facts };
+    const node = html("div", {}, title, html("div", { class: "quiet" }, "each policy's probabilities of the arms"), picture);
+    const name = html("div", { class: "title" });
+    const list = html("div", {}, name, html("dl", { class: "facts" }, fact("entropy", "mean entropy"), fact("pay", "mean pay"), fact("found", "prefer arm 4")));
+    return { node, list, name, title, picture, columns, curves, marks, facts };
   };
   const without = panel("without"), bonus = panel("with");
+  const most = runs[0].probs.at(-1).filter((probs) => probs.indexOf(Math.max(...probs)) === pays.length - 1).length;
+  const guess = prediction(`At update ${change}, arm 4 becomes the best. How many of the ${runs[0].probs[0].length} policies without a bonus prefer it ${last - change} updates later?`,
+    ["All of them", "More than half", "Hardly any"], 1,
+    `Only ${most} do. The others are so certain of another arm that they no longer try this one often enough.`);
 
   root.prepend(
+    guess.node,
     html("div", { class: "row" }, html("label", { for: "coef" }, "Bonus with entropy coefficient"), choose),
-    html("div", { class: "settings" }, button, html("span", {}, html("label", { for: "update" }, "Update "), shown), slider),
+    html("div", { class: "settings sticky" }, button, html("span", {}, html("label", { for: "update" }, "Update "), shown), slider),
     html("ul", { class: "key" }, ...pays.map((pay, arm) => html("li", {},
       html("i", { style: `background: var(--${SHADES_OF_ARMS[arm]})` }),
       `arm ${arm + 1} pays ${pay}${later[arm] === pay ? "" : `, from update ${change} on ${later[arm]}`}`))),
-    html("div", { class: "panels" }, without.node, bonus.node));
+    html("div", { class: "panels" }, without.node, bonus.node),
+    behind("Numbers", html("div", { class: "panels" }, without.list, bonus.list)));
 
   const sides = () => [[without, runs[0]], [bonus, runs[coef + 1]]];
   const line = (x1, y1, x2, y2, more) => svg("line", { x1, y1, x2, y2, ...more });
@@ -117,12 +125,13 @@ function render({ model, el }) {
       const found = numbers(run);
       side.marks.replaceChildren(line(x(update), E.top - 4, x(update), E.bottom, { stroke: "var(--ink)", "stroke-width": 1 }),
         svg("circle", { cx: x(update), cy: y(found.entropy), r: 7, fill: "var(--truth)", stroke: "var(--paper)", "stroke-width": 2 }));
-      side.title.textContent = run.coef ? `Entropy coefficient ${run.coef}` : "No entropy bonus";
+      side.name.textContent = run.coef ? `Bonus ${run.coef}` : "No bonus";
+      side.title.textContent = `${side.name.textContent}: ${found.found} of ${rows.length} prefer arm 4`;
       for (const [name, node] of Object.entries(side.facts)) {
         node.dataset.value = JSON.stringify(found[name]);
         node.textContent = name === "found" ? `${found.found} of ${rows.length}` : format(found[name]);
       }
-      set(side.picture, { "aria-label": `${side.title.textContent}, update ${update}: columns for ${rows.length} policies and their entropy over the updates. Mean entropy ${format(found.entropy)}; ${found.found} prefer arm 4.` });
+      set(side.picture, { "aria-label": `${side.title.textContent}, update ${update}: columns for ${rows.length} policies and their entropy over the updates. Mean entropy ${format(found.entropy)}.` });
     }
     slider.value = update;
     shown.textContent = String(update);
@@ -141,6 +150,7 @@ function render({ model, el }) {
   function move(to, spoken = true) {
     update = Math.min(Math.max(to, 0), last);
     draw();
+    if (update === last) guess.moved();
     telling = true;
     model.set("update", update);
     model.set("coef", coef);

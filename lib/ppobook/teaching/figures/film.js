@@ -45,9 +45,9 @@ function render({ model, el }) {
   const ask = model.get("ask");
   if (ask) {
     // A film has nothing to move, so a guess is answered at once.
-    const guess = prediction(ask);
-    guess.node.querySelector(".row").addEventListener("click", guess.settle);
-    root.append(guess.node);
+    const guess = prediction(ask.asks, ask.options, ask.right, ask.answer);
+    guess.moved();
+    root.prepend(guess.node);
   }
   root.append(...rows.map(({ row }) => row), html("div", { class: "row" }, button));
   return () => { pause(); close(); };

@@ -79,13 +79,17 @@ function render({ model, el }) {
     sliders[name] = html("input", { type: "range", id: name, min, max, step, oninput: (event) => { at[name] = Number(event.target.value); draw(); tell(); } });
     return [html("span", {}, html("label", { for: name }, words), " ", shown[name]), sliders[name]];
   };
-  const choose = html("select", { id: "segment", class: "choose", onchange: () => { pick(Number(choose.value)); tell(); } },
+  const choose = html("select", { id: "segment", class: "choose", onchange: () => { pick(Number(choose.value)); if (segment.truncated[3]) guess.moved(); tell(); } },
     ...segments.map((option, i) => html("option", { value: i }, option.name)));
   const body = html("tbody");
   const sum = html("div", { class: "sum number" });
   const sub = (letter, t) => html("span", {}, letter, html("sub", {}, String(t)));
 
+  const guess = prediction("Step 3 ends by a time limit instead of a terminal state. Which advantages change?",
+    ["That of step 3", "Those of steps 0 to 3", "All of them"], 1,
+    "The next value is no longer 0, so δ of step 3 changes. The sweep carries the change back to step 0, and it passes no end to later steps.");
   root.prepend(
+    guess.node,
     html("div", { class: "row" }, html("label", { for: "segment" }, "Start from"), choose),
     html("div", { class: "settings" }, ...control("gamma", "γ"), ...control("lam", "λ")),
     html("table", {},
@@ -126,6 +130,7 @@ function render({ model, el }) {
       const end = html("select", { "aria-label": `After step ${t} the episode`, onchange: () => {
         segment.terminated[t] = end.value === "1";
         segment.truncated[t] = end.value === "2";
+        if (t === 3 && segment.truncated[t]) guess.moved();
         draw();
         tell();
       } }, ...WORDS.map((word, i) => html("option", { value: i }, word)));

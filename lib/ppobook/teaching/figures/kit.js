@@ -61,8 +61,8 @@ const STYLE = `
   }
   .figure * { box-sizing: border-box; }
   .figure svg { display: block; width: 100%; height: auto; overflow: visible; }
-  .figure svg, .figure label, .figure button, .figure summary { user-select: none; -webkit-user-select: none; }
   .figure svg text { font-family: inherit; fill: var(--ink); }
+  .figure svg, .figure label, .figure button, .figure summary { user-select: none; -webkit-user-select: none; }
   label, .title { font-weight: 600; }
   .quiet { color: var(--muted-text); }
   .row { display: flex; flex-wrap: wrap; align-items: center; gap: 8px 14px; }
@@ -91,10 +91,16 @@ const STYLE = `
   .question { border: 0; border-inline-start: 4px solid var(--ink); margin: 0 0 10px; padding: 2px 0 2px 12px; min-width: 0; }
   .question legend { padding: 0; float: left; width: 100%; margin-bottom: 6px; }
   .question .row { clear: both; }
-  .question .answer { margin: 6px 0 0; }
-  .question button[aria-pressed=true] { border-color: var(--ink); box-shadow: inset 0 0 0 1px var(--ink); }
+  .question button[aria-pressed=true] { box-shadow: inset 0 0 0 2px var(--ink); }
   .question button[data-mark=right] { border-color: var(--good); box-shadow: inset 5px 0 var(--good); padding-inline-start: 16px; }
   .question button[data-mark=wrong] { border-color: var(--bad); box-shadow: inset 5px 0 var(--bad); padding-inline-start: 16px; }
+  .question .answer { clear: both; margin: 6px 0 0; }
+  .question .answer:empty { display: none; }
+  .figure details { margin: 8px 0 0; }
+  .figure summary { cursor: pointer; font-size: 14px; color: var(--muted-text); width: fit-content; }
+  @container (max-width: 560px) {
+    .sticky { position: sticky; top: 3.6rem; z-index: 1; background: var(--paper); }
+  }
   .unseen { position: absolute; width: 1px; height: 1px; overflow: hidden; clip-path: inset(50%); white-space: nowrap; }
 `;
 
@@ -168,23 +174,38 @@ function question(words, options, right, answered) {
     html("legend", {}, html("b", {}, "Guess first. "), words), html("div", { class: "row" }, ...buttons));
 }
 
-// A question that opens a figure, with two or three guesses and a line that says what to do. `settle()` puts the answer,
-// one sentence, in the place of that line: a figure calls it once the reader has moved it to where the answer shows.
-// Returns {node, settle}.
-function prediction({ asks, options, right, answer, todo }) {
-  let guess = null, settled = false;
-  const says = html("p", { class: "answer", "aria-live": "polite" }, todo);
-  const mark = (choice) => (settled && choice === guess ? (choice === right ? "right" : "wrong") : "");
-  const draw = () => {
-    buttons.forEach((button, choice) => set(button, { "aria-pressed": choice === guess, "data-mark": mark(choice) }));
-    if (settled) says.replaceChildren(guess === null ? "" : guess === right ? "Right! " : "Not quite. ", html("b", {}, answer));
+// A question that the figure answers: the reader chooses, and moves something. Only then is the choice marked and
+// `because` said, in either order. Returns {node, moved}: call `moved` where a move has shown the answer.
+function prediction(words, options, right, because) {
+  let choice = null, seen = false;
+  const answer = html("p", { class: "answer", role: "status" });
+  const buttons = options.map((option, k) => html("button", { type: "button", "aria-pressed": false, onclick: () => { choice = k; show(); } }, option));
+  const show = () => {
+    buttons.forEach((button, k) => set(button, {
+      "aria-pressed": k === choice, "data-mark": k !== choice || !seen ? "" : k === right ? "right" : "wrong",
+    }));
+    if (choice !== null) answer.textContent = seen ? `${choice === right ? "Right." : "Not quite."} ${because}` : "Now try it.";
   };
-  const buttons = options.map((option, choice) => html("button", { type: "button", onclick: () => { guess = choice; draw(); } }, option));
-  const settle = () => { if (!settled) { settled = true; draw(); } };
-  draw();
-  const node = html("fieldset", { class: "question" },
-    html("legend", {}, html("b", {}, "Guess first. "), asks), html("div", { class: "row" }, ...buttons), says);
-  return { node, settle };
+  const node = html("fieldset", { class: "question" }, html("legend", {}, html("b", {}, "Guess first. "), words),
+    html("div", { class: "row" }, ...buttons), answer);
+  return { node, moved: () => { if (!seen) { seen = true; show(); } } };
+}
+
+// What stands behind a toggle, such as numbers.
+const behind = (words, ...nodes) => html("details", {}, html("summary", {}, words), ...nodes);
+
+// A picture that is drawn anew for a wide and for a narrow figure: `draw(picture, W)` with W of 340 or 720 units.
+// Returns {picture, redraw, close}.
+function twoWidths(root, draw, attributes = {}) {
+  const picture = svg("svg", { role: "img", ...attributes });
+  let width = 720;
+  const redraw = () => draw(picture, width);
+  const watcher = new ResizeObserver(() => {
+    const wanted = root.clientWidth < 560 ? 340 : 720;
+    if (wanted !== width) { width = wanted; redraw(); }
+  });
+  watcher.observe(root);
+  return { picture, redraw, close: () => watcher.disconnect() };
 }
 
 // A film in a stage: pictures 0 to `last`, over and over, and a button. It stands still on the last picture for a

@@ -1,23 +1,24 @@
-// Maps of PPO's settings. The reader points at a cell and sees its ten seeds: how each ended, in which update it fell, and
-// in which each gauge first rang.
+// Maps of PPO's settings. The reader points at a cell, or walks there with the arrow keys, and sees its ten seeds: how each
+// ended and in which update it fell. One row of buttons chooses the gauge that both panels show.
 
 const STYLE_OF_MAPS = `
-  .maps .row .row { gap: 6px; }
-  .maps .settings { display: grid; grid-template-columns: auto 1fr auto 1fr; align-items: center; gap: 0 14px; margin: 6px 0; }
-  .maps .shown { font-weight: 600; display: inline-block; min-width: 3.4em; }
-  .maps .panels { display: grid; grid-template-columns: 1fr 1fr; gap: 6px 24px; margin: 10px 0 0; }
-  .maps .map { cursor: pointer; touch-action: pan-y; }
-  .maps .key { display: flex; flex-wrap: wrap; gap: 2px 16px; margin: 8px 0 0; padding: 0; list-style: none; font-size: 14px; }
-  .maps .key svg { display: inline-block; width: 14px; height: 14px; margin-right: 5px; vertical-align: -2px; }
+  .maps .choose { flex-wrap: nowrap; }
+  .maps select { min-width: 0; }
+  .maps .views { display: flex; flex-wrap: wrap; gap: 6px; margin: 8px 0 0; }
+  .maps .views button { padding: 2px 9px; }
+  .maps .views button[aria-pressed=true] { box-shadow: inset 0 0 0 2px var(--ink); font-weight: 600; }
+  .maps .views svg { display: inline-block; width: 12px; height: 12px; margin-right: 5px; vertical-align: -1px; }
+  .maps .panels { display: grid; grid-template-columns: 1fr 1fr; gap: 6px 24px; margin: 8px 0 0; }
+  .maps .map { cursor: pointer; touch-action: pan-y; border-radius: 6px; }
   .maps table { border-collapse: collapse; width: 100%; margin: 10px 0 0; font-size: 14px; }
   .maps th, .maps td { text-align: right; padding: 3px 6px; border-bottom: 1px solid var(--faint); }
   .maps th:first-child { text-align: left; font-weight: 400; padding-left: 0; }
   .maps thead th { font-weight: 600; vertical-align: bottom; }
-  .maps .says { margin: 10px 0 0; min-height: 3em; }
+  .maps .says { margin: 6px 0 0; min-height: 3em; }
   @container (max-width: 560px) {
-    .maps .settings { grid-template-columns: auto 1fr; gap: 0 8px; }
-    .maps .panels { grid-template-columns: 1fr; gap: 14px; }
-    .maps .says { min-height: 5.8em; }
+    .maps .panels { grid-template-columns: 1fr; gap: 6px; }
+    .maps .views button { padding: 0 7px; min-height: 32px; }
+    .maps .says { min-height: 4.4em; }
   }
 `;
 const SHAPES_OF_GAUGES = {
@@ -56,27 +57,23 @@ function render({ model, el }) {
 
   // What a cell of the map may show: a number, and how much of the colour that is.
   const views = [
-    { words: "mean return at the end", colour: "ppo", of: (cell) => cell.mean, full: top },
-    { words: "seeds that fell", colour: "bad", of: (cell) => countOf(cell.runs, (run) => run.fell !== null) },
-    ...gauges.map(({ name, title }) => ({ words: `seeds with ${title}`, colour: "muted", of: (cell) => countOf(cell.runs, (run) => run.rang[name] !== null) })),
+    { name: "return", title: "return", words: "mean return at the end", colour: "ppo", of: (cell) => cell.mean, full: top },
+    { name: "fell", title: "falls", words: "seeds that fell", colour: "bad", of: (cell) => countOf(cell.runs, (run) => run.fell !== null) },
+    ...gauges.map(({ name, title }) => ({ name, title, words: `seeds with ${title}`, colour: "muted", of: (cell) => countOf(cell.runs, (run) => run.rang[name] !== null) })),
   ];
+  let view = 0;
   const here = () => maps[at.map].cells[at.row * rates.length + at.column];
 
   // Controls
   const choose = html("select", { id: "map", onchange: () => { const map = Number(choose.value); move({ map, row: maps[map].base }); } },
     ...maps.map((map, i) => html("option", { value: i }, `${map.title} (${map.about})`)));
-  const view = html("select", { id: "view", onchange: () => draw() }, ...views.map(({ words }, i) => html("option", { value: i }, words)));
-  const shown = {}, labels = {}, sliders = {};
-  const control = (name) => {
-    shown[name] = html("span", { class: "number shown" });
-    labels[name] = html("label", { for: name });
-    sliders[name] = html("input", { type: "range", id: name, min: 0, step: 1, oninput: (event) => move({ [name]: Number(event.target.value) }) });
-    return [html("span", {}, labels[name], " ", shown[name]), sliders[name]];
-  };
+  const guess = prediction("Where does the explained variance ring most often?",
+    ["At the cliff, where runs fall", "On the ridge, where runs do well"], 1,
+    "In the map of clip ranges, it rings most often at ε = 0.4 and a learning rate of 0.003, where most runs end near the top.");
 
-  const W = 340, H = 308, M = { left: 38, right: 340, top: 8, bottom: 252 };
-  const S = { left: 6, right: 212, ends: [238, 332], top: 8, bottom: 252 };
-  const grid = svg("svg", { viewBox: `0 0 ${W} ${H}`, class: "map", role: "img" });
+  const W = 340, H = 196, M = { left: 38, right: 340, top: 4, bottom: 156 };
+  const S = { left: 6, right: 212, ends: [238, 332], top: 4, bottom: 156 };
+  const grid = svg("svg", { viewBox: `0 0 ${W} ${H}`, class: "map", role: "img", tabindex: 0, "aria-roledescription": "map, to be walked with the arrow keys", onkeydown: (event) => walk(event) });
   const seeds = svg("svg", { viewBox: `0 0 ${W} ${H}`, role: "img" });
   const point = (event) => {
     const box = grid.getBoundingClientRect(), rows = maps[at.map].values.length;
@@ -88,33 +85,48 @@ function render({ model, el }) {
   grid.addEventListener("pointerdown", (event) => { grid.setPointerCapture(event.pointerId); point(event); });
   grid.addEventListener("pointermove", (event) => { if (grid.hasPointerCapture(event.pointerId)) point(event); });
 
+  const STEPS = { ArrowLeft: [0, -1], ArrowRight: [0, 1], ArrowUp: [1, 0], ArrowDown: [-1, 0] };
+  function walk(event) {
+    const step = STEPS[event.key];
+    if (!step) return;
+    event.preventDefault();
+    const inside = (value, count) => Math.min(Math.max(value, 0), count - 1);
+    move({ row: inside(at.row + step[0], maps[at.map].values.length), column: inside(at.column + step[1], rates.length) });
+  }
+
   const facts = {};
   const number = (tag, name) => (facts[name] = html(tag, { class: "number", "data-number": name }));
-  const title = html("div", { class: "title" }), axes = html("div", { class: "quiet" }), says = html("p", { class: "says" });
+  const title = html("div", { class: "title" }), says = html("p", { class: "says" });
   const picture = (...shapes) => svg("svg", { viewBox: "0 0 14 14", "aria-hidden": "true" }, ...shapes);
   const fallMark = (x, y, half) => svg("rect", { x: x - 1.75, y: y - half, width: 3.5, height: 2 * half, fill: "var(--bad)" });
 
+  const buttons = views.map(({ name, title: words }, i) => html("button", { type: "button", "data-view": name, onclick: () => {
+    view = i;
+    draw();
+    if (name === "ev") guess.moved();
+    tell();
+  } }, ...(name === "fell" ? [picture(fallMark(7, 7, 7))] : i > 1 ? [picture(SHAPES_OF_GAUGES[name](7, 7, 4.5))] : []), words.split(/ [<>]/)[0]));
+
   root.prepend(
-    html("div", { class: "row" }, html("span", { class: "row" }, html("label", { for: "map" }, "Map of"), choose), html("span", { class: "row" }, html("label", { for: "view" }, "Cells show"), view)),
-    html("div", { class: "settings" }, ...control("row"), ...control("column")),
+    guess.node,
+    html("div", { class: "row choose" }, html("label", { for: "map", style: "white-space: nowrap" }, "Map of"), choose),
+    html("div", { class: "views", role: "group", "aria-label": "Cells show" }, ...buttons),
     html("div", { class: "panels" },
-      html("div", {}, title, axes, grid),
-      html("div", {}, html("div", { class: "title" }, "Ten seeds, the best first"), html("div", { class: "quiet" }, "when each gauge first rang"), seeds)),
-    html("ul", { class: "key" },
-      ...gauges.map((gauge) => html("li", {}, picture(SHAPES_OF_GAUGES[gauge.name](7, 7, 4.5)), gauge.title)),
-      html("li", {}, picture(fallMark(7, 7, 7)), "the return fell")),
-    html("p", { class: "number" }, "Return at the end: ", number("b", "mean"), " on average, 95 % interval ", number("span", "low"), " to ", number("span", "high"), ". ", number("b", "fell"), " of 10 seeds fell on the way."),
-    html("table", {},
-      html("thead", {}, html("tr", {}, ...["Gauge", "worst value (median)", "rang in seeds", "before a fall"].map((words) => html("th", { scope: "col" }, words)))),
-      html("tbody", {}, ...gauges.map((gauge) => html("tr", {}, html("th", { scope: "row" }, gauge.title),
-        ...["worst", "rang", "ahead"].map((column) => number("td", `${gauge.name}-${column}`)))))),
-    says);
+      html("div", {}, title, grid),
+      html("div", {}, html("div", { class: "title" }, "Ten seeds of the framed cell"), seeds)),
+    says,
+    behind("Numbers",
+      html("p", { class: "number" }, "Return at the end: ", number("b", "mean"), " on average, 95 % interval ", number("span", "low"), " to ", number("span", "high"), ". ", number("b", "fell"), " of 10 seeds fell on the way."),
+      html("table", {},
+        html("thead", {}, html("tr", {}, ...["Gauge", "worst value (median)", "rang in seeds", "before a fall"].map((words) => html("th", { scope: "col" }, words)))),
+        html("tbody", {}, ...gauges.map((gauge) => html("tr", {}, html("th", { scope: "row" }, gauge.title),
+          ...["worst", "rang", "ahead"].map((column) => number("td", `${gauge.name}-${column}`))))))));
 
   const line = (x1, y1, x2, y2, more) => svg("line", { x1, y1, x2, y2, ...more });
   const text = (x, y, content, more) => svg("text", { x, y, "font-size": 13.8, ...more }, content);
 
   function drawMap() {
-    const map = maps[at.map], { of, full = 10, colour, words } = views[Number(view.value)], rows = map.values.length;
+    const map = maps[at.map], { of, full = 10, colour, words } = views[view], rows = map.values.length;
     const wide = (M.right - M.left) / rates.length, high = (M.bottom - M.top) / rows;
     const parts = [];
     map.cells.forEach((cell, i) => {
@@ -124,10 +136,10 @@ function render({ model, el }) {
     });
     map.values.forEach((value, row) => parts.push(text(M.left - 6, M.bottom - (row + 0.5) * high + 5, value, { "text-anchor": "end" })));
     rates.forEach((rate, column) => parts.push(text(M.left + (column + 0.5) * wide, M.bottom + 17, rate.length > 5 ? Number(rate).toExponential() : rate, { "text-anchor": "middle" })));
+    parts.push(text(4, M.bottom + 36, `↑ ${map.title}`), text(M.right, M.bottom + 36, "learning rate →", { "text-anchor": "end" }));
     parts.push(svg("rect", { x: M.left + at.column * wide + 1.5, y: M.bottom - (at.row + 1) * high + 1.5, width: wide - 3, height: high - 3, fill: "none", stroke: "var(--ink)", "stroke-width": 3, rx: 2 }));
     grid.replaceChildren(...parts);
     title.textContent = words[0].toUpperCase() + words.slice(1);
-    axes.textContent = `${map.title} ↑, learning rate →`;
     set(grid, { "aria-label": `Map of ${map.title} by learning rate, ${map.about}. Cells show ${words}. ${map.values.map((value, row) => `${map.title} ${value}: ${map.cells.slice(row * rates.length, (row + 1) * rates.length).map((cell) => format(of(cell), 0)).join(", ")}`).join("; ")}.` });
   }
 
@@ -141,9 +153,8 @@ function render({ model, el }) {
       const y = S.top + (i + 0.5) * slot;
       parts.push(line(S.left, y + slot / 2, S.right, y + slot / 2, { stroke: "var(--faint)" }));
       if (run.fell !== null) parts.push(fallMark(x(run.fell), y, slot / 2 - 1));
-      gauges.forEach(({ name }, lane) => {
-        if (run.rang[name] !== null) parts.push(SHAPES_OF_GAUGES[name](x(run.rang[name]), y + (lane - 1.5) * (slot / 4.6), 3));
-      });
+      const rang = view > 1 ? run.rang[views[view].name] : null;
+      if (rang !== null) parts.push(SHAPES_OF_GAUGES[views[view].name](x(rang), y, 5));
       parts.push(svg("circle", { cx: end(run.final), cy: y, r: 5, fill: "var(--ppo)", stroke: "var(--paper)", "stroke-width": 1.5 }));
     });
     for (const update of [0, 10, 20, 30]) {
@@ -172,7 +183,7 @@ function render({ model, el }) {
   }
 
   function draw() {
-    const map = maps[at.map], cell = here();
+    const cell = here();
     drawMap();
     drawSeeds(cell);
     const put = (name, value, words) => { facts[name].dataset.value = JSON.stringify(value); facts[name].textContent = words; };
@@ -187,13 +198,8 @@ function render({ model, el }) {
     }
     says.textContent = verdict(cell);
     choose.value = String(at.map);
-    for (const [name, words, list] of [["row", map.title, map.values], ["column", "learning rate", rates]]) {
-      labels[name].textContent = words;
-      shown[name].textContent = list[at[name]];
-      sliders[name].max = list.length - 1;
-      sliders[name].value = at[name];
-      set(sliders[name], { "aria-valuetext": list[at[name]] });
-    }
+    buttons.forEach((button, i) => set(button, { "aria-pressed": i === view }));
+    Object.assign(root.dataset, at);
   }
 
   function move(to) {
@@ -204,6 +210,9 @@ function render({ model, el }) {
     for (const name of NAMES) model.set(name, at[name]);
     model.save_changes();
     telling = false;
+    tell();
+  }
+  function tell() {
     say(`${maps[at.map].title} ${maps[at.map].values[at.row]}, learning rate ${rates[at.column]}: mean return ${format(here().mean, 0)}. ${says.textContent}`);
   }
 

@@ -1,21 +1,20 @@
-// E4. The three parts of PPO's loss on a recorded batch. The reader moves ε and both coefficients: bars show what each part
-// adds, arrows where the parts pull the weights of a trunk, shared by both networks or not.
+// E4. The three parts of PPO's loss on a recorded batch. The reader scales the rewards and moves the value coefficient:
+// arrows show where the parts pull the weights of a shared trunk. The loss and the other weights stand behind a toggle.
 
 const STYLE_OF_PARTS = `
-  .parts .settings { display: grid; grid-template-columns: auto 1fr; align-items: center; gap: 0 14px; margin: 6px 0; }
+  .parts .settings { display: grid; grid-template-columns: auto 1fr; align-items: center; gap: 0 14px; margin: 2px 0; }
   .parts .shown { font-weight: 600; display: inline-block; min-width: 3.1em; }
-  .parts .panels { display: grid; grid-template-columns: 1fr 1fr; gap: 6px 24px; margin: 10px 0 0; }
+  .parts .panels { display: grid; grid-template-columns: 1fr 1fr; gap: 6px 24px; margin: 6px 0 0; align-items: start; }
   .parts .word { paint-order: stroke; stroke: var(--paper); stroke-width: 4px; stroke-linejoin: round; }
-  .parts .facts { display: grid; grid-template-columns: repeat(5, auto); gap: 8px 16px; margin: 10px 0 0; }
+  .parts .facts { display: grid; grid-template-columns: repeat(2, 1fr); gap: 8px 16px; margin: 10px 0 0; }
   .parts .facts div { display: flex; flex-direction: column-reverse; justify-content: flex-end; }
   .parts .facts dt { color: var(--muted-text); font-size: 13.5px; }
   .parts .facts dd { margin: 0; font-size: 19px; font-weight: 600; }
-  .parts .says { margin: 10px 0 0; min-height: 4.5em; }
+  .parts .says { margin: 0; min-height: 4.5em; }
   @container (max-width: 560px) {
     .parts .settings { gap: 0 8px; }
-    .parts .panels { grid-template-columns: 1fr; gap: 14px; }
-    .parts .facts { grid-template-columns: repeat(2, 1fr); }
-    .parts .says { min-height: 8.8em; }
+    .parts .panels { grid-template-columns: 1fr; gap: 6px; }
+    .parts .says { min-height: 6em; }
   }
 `;
 
@@ -60,25 +59,33 @@ function render({ model, el }) {
     sliders[name] = html("input", { type: "range", id: name, min: 0, max: stops[name].length - 1, step: 1, oninput: (event) => move({ [name]: Number(event.target.value) }) });
     return [html("span", {}, html("label", { for: name }, words), " ", shown[name]), sliders[name]];
   };
+  // The answer holds for the coefficients at the start.
+  const start = Object.fromEntries(NAMES.map((name) => [name, stops[name][at[name]]]));
+  const turned = batches.map((batch) => format(partsOf(batch, stops, ...Object.values(start)).turn, 0));
+  const guess = prediction("If the rewards were ten times as large, would a shared trunk still go where the policy pulls?",
+    ["Yes", "Nearly", "No"], 2,
+    `The advantages are normalized, but the critic's errors grow with the rewards. The step turns by ${turned[1]}° instead of ${turned[0]}°.`);
   const choose = html("select", { id: "batch", onchange: () => move({ batch: Number(choose.value) }) },
     ...batches.map((batch, i) => html("option", { value: i }, batch.name)));
 
   const W = 340;
-  const bars = svg("svg", { viewBox: `0 0 ${W} 206`, role: "img" });
-  const plane = svg("svg", { viewBox: `0 0 ${W} 206`, role: "img" });
+  const bars = svg("svg", { viewBox: `0 0 ${W} 228`, role: "img" });
+  const plane = svg("svg", { viewBox: `0 0 ${W} 176`, role: "img" });
   const { facts, fact } = numberList();
   const says = html("p", { class: "says" });
 
   root.prepend(
+    guess.node,
     html("div", { class: "row" }, html("label", { for: "batch" }, "A batch with"), choose),
-    html("div", { class: "settings" }, ...control("clip_eps", "Clip ε"), ...control("value_coef", "Value coefficient"), ...control("entropy_coef", "Entropy coefficient")),
-    html("div", { class: "panels" },
-      html("div", {}, html("div", { class: "title" }, "What each part adds to the loss"), bars),
-      html("div", {}, html("div", { class: "title" }, "Where they pull a shared trunk"), plane)),
-    html("dl", { class: "facts" },
-      fact("policy_pull", "pull of policy, entropy"), fact("value_pull", "pull of value loss"), fact("turn", "turned by"),
-      fact("clip_fraction", "clip_fraction"), fact("flat_fraction", "flat_fraction")),
-    says);
+    html("div", { class: "settings" }, ...control("value_coef", "Value coefficient")),
+    html("div", { class: "panels" }, html("div", {}, html("div", { class: "title" }, "Pulls on a shared trunk"), plane), says),
+    behind("The loss itself, ε, the entropy coefficient and all numbers",
+      html("div", { class: "settings" }, ...control("clip_eps", "Clip ε"), ...control("entropy_coef", "Entropy coefficient")),
+      html("div", { class: "panels" },
+        html("div", {}, html("div", { class: "title" }, "What each part adds to the loss"), bars),
+        html("dl", { class: "facts" },
+          fact("policy_pull", "pull of policy, entropy"), fact("value_pull", "pull of value loss"), fact("turn", "turned by"),
+          fact("clip_fraction", "clip_fraction"), fact("flat_fraction", "flat_fraction")))));
 
   const now = () => partsOf(batches[at.batch], stops, ...NAMES.map((name) => stops[name][at[name]]));
   // As many digits as make a number of this size readable.
@@ -89,6 +96,7 @@ function render({ model, el }) {
     Object.assign(at, changes);
     for (const name of NAMES) at[name] = Math.min(Math.max(at[name], 0), stops[name].length - 1);
     draw();
+    if (at.batch === 1) guess.moved();
     telling = true;
     for (const name of NAMES) model.set(name, stops[name][at[name]]);
     model.set("batch", at.batch);
@@ -107,11 +115,12 @@ function render({ model, el }) {
       [`−${coefText(entropy_coef)} × entropy`, -entropy_coef * found.entropy, "entropy_part"],
       ["loss", found.loss, "loss"],
     ];
-    const least = Math.min(0, ...rows.map((row) => row[1])), most = Math.max(0, ...rows.map((row) => row[1]));
-    const unit = (W - 132) / Math.max(most - least, 1e-9), zero = 62 - least * unit;
+    // The scale goes by factors of ten and is written below, so that bars keep their length while a slider moves.
+    const largest = Math.max(...rows.map((row) => Math.abs(row[1])));
+    const full = 10 ** Math.ceil(Math.log10(Math.max(largest, 0.01)) - 1e-9), zero = W / 2, unit = (W / 2 - 62) / full;
     const parts = [];
     rows.forEach(([name, value, key], i) => {
-      const top = 26 + i * 50, last = i === 3;
+      const top = 24 + i * 46, last = i === 3;
       parts.push(text(4, top - 6, name, last ? { "font-weight": 600 } : {}));
       const width = Math.abs(value) * unit;
       parts.push(svg("rect", { x: value < 0 ? zero - width : zero, y: top, width, height: 20, rx: 2, fill: last ? "var(--truth)" : "var(--muted)" }));
@@ -119,7 +128,10 @@ function render({ model, el }) {
         class: "word number", "text-anchor": value < 0 ? "end" : "start", "data-number": key, "data-value": JSON.stringify(value), ...(last ? { "font-weight": 600 } : {}),
       }));
     });
-    bars.replaceChildren(line(4, 165, W - 4, 165, { stroke: "var(--faint)" }), line(zero, 20, zero, 202, { stroke: "var(--ink)", "stroke-width": 1.5 }), ...parts);
+    // An axis in pieces, so that it crosses no name.
+    const axis = rows.map((_, i) => line(zero, 21 + i * 46, zero, 47 + i * 46, { stroke: "var(--ink)", "stroke-width": 1.5 }));
+    const ticks = [-full, 0, full].map((value) => text(zero + value * unit, 212, String(value).replace("-", "−"), { "text-anchor": "middle", "font-size": 13 }));
+    bars.replaceChildren(line(zero - full * unit, 194, zero + full * unit, 194, { stroke: "var(--line)" }), ...axis, ...parts, ...ticks);
     set(bars, { "aria-label": rows.map(([name, value]) => `${name}: ${digits(value)}`).join("; ") });
   }
 
@@ -131,8 +143,8 @@ function render({ model, el }) {
     const ends = [["policy and entropy", [own, 0], "muted"], ["value loss", tip, "muted"], ["all", [own + tip[0], tip[1]], "truth"]];
     const all = [[0, 0], ...ends.map((end) => end[1])];
     const [left, right, top] = [Math.min(...all.map((p) => p[0])), Math.max(...all.map((p) => p[0])), Math.max(...all.map((p) => p[1]))];
-    const unit = Math.min(150 / Math.max(top, 1e-9), 190 / Math.max(right - left, 1e-9));
-    const [cx, cy] = [40 + 75 - ((right + left) / 2) * unit + 30, 182];
+    const unit = Math.min(126 / Math.max(top, 1e-9), 176 / Math.max(right - left, 1e-9));
+    const [cx, cy] = [W / 2 - ((right + left) / 2) * unit, 150];
     const spot = ([px, py]) => [cx + px * unit, cy - py * unit];
     const parts = [];
     const [ox, oy] = spot([own, 0]), [vx, vy] = spot(tip), [bx, by] = spot(all[3]);
@@ -172,9 +184,9 @@ function render({ model, el }) {
     }
     choose.value = String(at.batch);
     says.textContent = found.turn === null ? "Nothing pulls the policy here."
-      : `On a shared trunk the step goes ${format(found.turn, 0)}° away from where policy and entropy alone would go`
+      : `The step turns ${format(found.turn, 0)}° away from where policy and entropy alone would go`
         + `${value_coef ? `: the value loss pulls ${format(found.value_pull / found.policy_pull, found.value_pull < found.policy_pull ? 2 : 1)} times as strongly as they do` : ", as nothing else pulls"}. `
-        + "On separate trunks each grey arrow moves weights of its own, and that of the policy is not turned.";
+        + "With two networks, each gray arrow would move its own weights, and nothing would turn the policy's.";
     say(`ε ${format(clip_eps)}, value coefficient ${coefText(value_coef)}, entropy coefficient ${coefText(entropy_coef)}: loss ${digits(found.loss)}. ${says.textContent}`);
   }
 

@@ -17,7 +17,7 @@ function render({ model, el }) {
   }));
   const x = model.get("x"), [low, high] = model.get("limits"), level = model.get("level"), ask = model.get("ask");
   root.setAttribute("aria-label", `Interactive figure: recorded runs, ${settings.map((one) => one.name).join("; ")}`);
-  const guess = prediction(ask);
+  const guess = prediction(`${ask.asks} ${ask.todo}`, ask.options, ask.right, ask.answer);
 
   // A narrow figure gets a picture of its own, so that letters keep their size.
   const narrow = (el.getBoundingClientRect().width || 700) < 480;
@@ -67,7 +67,7 @@ function render({ model, el }) {
     const ready = () => {
       set(curtain, { width: W });
       says.textContent = one.says;
-      if (chosen === ask.decides) guess.settle();
+      if (chosen === ask.decides) guess.moved();
     };
     cancelAnimationFrame(frame);
     if (calm()) { ready(); return; }

@@ -6,9 +6,6 @@ const STYLE_OF_SIMPLEX = `
   .simplex .settings { display: grid; grid-template-columns: auto 1fr; align-items: center; gap: 0 14px; margin-top: 6px; }
   .simplex .setting { white-space: nowrap; }
   .simplex .shown { font-weight: 600; display: inline-block; min-width: 2.6em; }
-  .simplex details { margin: 4px 0 0; }
-  .simplex summary { cursor: pointer; padding: 5px 0; }
-  .simplex details p { margin: 4px 0 0; }
   .simplex .panels { display: grid; grid-template-columns: 1fr 1fr; gap: 6px 22px; margin: 10px 0 4px; }
   .simplex .word { paint-order: stroke; stroke: var(--paper); stroke-width: 4px; stroke-linejoin: round; font-weight: 600; }
   .simplex table { width: 100%; border-collapse: collapse; margin: 6px 0 0; }
@@ -191,7 +188,7 @@ function render({ model, el }) {
   let telling = false; // what we tell the model ourselves, we need not hear from it
   let preset = model.get("preset");
   let old = model.get("old");
-  const guess = prediction(model.get("ask"));
+  const ask = model.get("ask"), guess = prediction(`${ask.asks} ${ask.todo}`, ask.options, ask.right, ask.answer);
   let advantages = model.get("advantages");
 
   // Controls
@@ -236,7 +233,7 @@ function render({ model, el }) {
   const [whole, near] = views;
   near.node.setAttribute("role", "img");
 
-  // The old policy moves with the pointer or the arrow keys. No action may become rarer than two in a hundred.
+  // The old policy moves with the pointer or the arrow keys. No action gets rarer than 2 %.
   const handle = svg("circle", { class: "handle", r: 16, tabindex: 0, role: "slider", "aria-label": "Old policy, probability of action 1 in percent", "aria-valuemin": 2, "aria-valuemax": 96 });
   whole.node.append(handle);
   const start = (probs) => {
@@ -294,7 +291,7 @@ function render({ model, el }) {
     html("div", { class: "settings" }, ...(stepping ? control("length", "Step length α", lengths) : [])),
     panels, turn,
     html("div", { class: "row methods" }, ...legend),
-    html("details", {}, html("summary", {}, "Numbers and other settings"),
+    behind("Numbers and other settings",
       html("div", { class: "row" }, html("label", { for: "preset" }, "Start"), choose),
       html("div", { class: "settings" },
         ...control("max_kl", "KL limit δ", deltas),
@@ -416,7 +413,7 @@ function render({ model, el }) {
     }
 
     const asked = methods.filter((method) => ["vanilla", "natural", "ppo_large"].includes(method));
-    if (asked.length && asked.every((method) => all[method].kl > (clipping ? 3 : 1) * at.max_kl)) guess.settle();
+    if (asked.length && asked.every((method) => all[method].kl > (clipping ? 3 : 1) * at.max_kl)) guess.moved();
     const [hx, hy] = whole.at(old);
     set(handle, { cx: hx, cy: hy, "aria-valuenow": Math.round(100 * old[0]), "aria-valuetext": tripleText(old) });
     tabulate(all);

@@ -51,11 +51,11 @@ function render({ model, el }) {
     sliders[name] = html("input", { type: "range", id: name, min: 0, max: list.length - 1, step: 1, oninput: (event) => move({ [key]: Number(event.target.value) }) });
     return [html("span", {}, html("label", { for: name }, words), " ", shown[name]), sliders[name]];
   };
-  const choose = html("select", { id: "critic", onchange: () => move({ critic: Number(choose.value) }) },
+  const choose = html("select", { id: "critic", onchange: () => { move({ critic: Number(choose.value) }); guess.moved(); } },
     ...critics.map((critic, i) => html("option", { value: i }, critic.name)));
   const button = html("button", { type: "button", onclick: () => move({ l: best() }) }, "To the least sum");
 
-  const W = 340, H = 262, P = { left: 46, right: 332, top: 14, bottom: 216 };
+  const W = 340, H = 206, P = { left: 46, right: 332, top: 14, bottom: 160 };
   const weights = svg("svg", { viewBox: `0 0 ${W} ${H}`, role: "img" });
   const curves = svg("svg", { viewBox: `0 0 ${W} ${H}`, class: "curves", role: "img" });
   const drag = (event) => {
@@ -68,10 +68,14 @@ function render({ model, el }) {
 
   const { facts, fact } = numberList();
   const says = html("p", { class: "says" });
+  const guess = prediction("A wrong critic takes the place of a right one. Where does the λ with the least error move?",
+    ["Toward 0", "Toward 1", "Nowhere"], 1,
+    "A larger λ asks the critic later, and so less: with each of the wrong critics, the least sum is at a larger λ than with the right one.");
 
   root.prepend(
+    guess.node,
     html("div", { class: "row" }, html("label", { for: "critic" }, "A critic"), choose, button),
-    html("div", { class: "settings" }, ...control("lam", "λ", "l", lambdas), ...control("gamma", "γ", "g", gammas)),
+    html("div", { class: "settings sticky" }, ...control("lam", "λ", "l", lambdas), ...control("gamma", "γ", "g", gammas)),
     html("div", { class: "panels" },
       html("div", {},
         html("div", { class: "title" }, "Weights of the n-step returns"),
@@ -79,10 +83,10 @@ function render({ model, el }) {
       html("div", {},
         html("div", { class: "title" }, "Error of the advantage"),
         html("div", { class: "quiet" }, "against λ, exact; drag λ"), curves)),
-    html("dl", { class: "facts" },
+    says,
+    behind("Numbers", html("dl", { class: "facts" },
       fact("squared_bias", "bias²"), fact("variance", "variance"), fact("sum", "sum"),
-      fact("best", "least sum at λ"), fact("reach", "reach 1/(1 − γλ)")),
-    says);
+      fact("best", "least sum at λ"), fact("reach", "reach 1/(1 − γλ)"))));
 
   const part = (name) => critics[at.critic][name][at.g];
   const sums = () => part("squared_bias").map((value, i) => value + part("variance")[i]);
