@@ -326,7 +326,7 @@ function render({ model, el }) {
     telling = false;
   }
 
-  // Thousands of small steps: computed once for each setting, and not for each drawing.
+  // Thousands of small steps: computed once for each setting.
   let held = { key: "" };
   function found() {
     const key = JSON.stringify([old, advantages, at]);
