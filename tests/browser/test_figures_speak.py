@@ -8,7 +8,7 @@ from playwright.sync_api import Page, expect
 from .figure_site import live
 
 COUNT = """(figure) => {
-  const spoken = figure.querySelector("[role=status]");
+  const spoken = figure.querySelector(".unseen[role=status]");
   window.spoken = [];
   new MutationObserver(() => window.spoken.push(spoken.textContent))
     .observe(spoken, { childList: true, characterData: true, subtree: true });
