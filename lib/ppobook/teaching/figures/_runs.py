@@ -71,7 +71,7 @@ def recorded_runs(
     def still(picture: Picture) -> None:
         axes = picture.subplots(1, len(drawn), sharex=True, sharey=True)
         for ax, (name, (_, hue, _)) in zip(axes, settings.items(), strict=True):
-            ax.plot(x, drawn[name].T, color=style.colour(hue), lw=1.0, alpha=0.75)
+            ax.plot(x, drawn[name].T, color=style.colour(hue), lw=0.8, antialiased=False)
             if level:
                 ax.axhline(level[0], color=style.colour("ink"), lw=1, ls=":")
             ax.set_title(name, fontsize=12)
