@@ -4,7 +4,9 @@
 
 A policy is always a blue circle, a critic a pink hexagon, a reward model a yellow badge, an environment a
 gray grid, and a batch a stack of sheets. A dashed circle is a policy that samples, or did so earlier, and a
-dotted one is the reference model. Green marks what becomes more probable, and vermilion what becomes less so.
+dotted one is the reference model. A computed number stands in a gray box. A gray arrow hands something on,
+and a blue arrow trains what it points to. Green marks what becomes more probable, and vermilion what becomes
+less so. Each icon has its name below or beside it, in ink; only the titles of columns and panels are bold.
 
 A drawing is 64 units wide, a unit is a tenth of an inch, and y points upward. Drawings are made on white. On
 a dark page, the style sheet inverts their lightness, as it does for all figures. The alternative texts are
@@ -30,6 +32,9 @@ OUT = Path(__file__).resolve().parents[1] / "_static" / "diagrams"
 WIDTH: Final = 64
 #: Letters in points: 11 pixels on a phone, which shows a drawing at six tenths of its size.
 SMALLEST: Final = 14.5
+#: Radius of an icon, and of one in a crowd.
+LARGE: Final = 4.4
+SMALL: Final = 3.5
 
 Point = tuple[float, float]
 
@@ -87,8 +92,10 @@ class Drawing:
         settings = {"color": style.colour(hue), "linewidth": 2, "zorder": 3} | more
         self.ax.plot(*zip(*points, strict=True), **settings)
 
-    def icon(self, role: str, x: float, y: float, r: float = 4.2, letter: str | None = None) -> None:
-        """The sign of a role."""
+    def icon(
+        self, role: str, x: float, y: float, r: float = LARGE, name: str = "", letter: str | None = None
+    ) -> None:
+        """The sign of a role, with its name below it."""
         shape, hue, line, usual = ROLES[role]
         fill = "white" if line != "-" else tint(hue, STRENGTH[hue])
         look = {
@@ -112,6 +119,13 @@ class Drawing:
         else:
             self._sheets(x, y, r, look)
         self.label(x, y, usual if letter is None else letter, hue, size=max(4.6 * r, SMALLEST), va="center")
+        if name:
+            self.label(x, y - r - 2.9, name)
+
+    def number(self, x: float, y: float, text: str, wide: float = 6, tall: float = 5) -> None:
+        """A computed number, such as a loss."""
+        self.box(x, y, wide, tall, "ink", facecolor=tint("muted", STRENGTH["muted"]))
+        self.label(x, y, text, size=18 if text.startswith("$") else 15)
 
     def _grid(self, x: float, y: float, r: float, look: dict[str, Any]) -> None:
         self.box(x, y, 2 * r, 2 * r, **look, hue="muted")
@@ -162,28 +176,25 @@ def corners(angles: np.ndarray) -> np.ndarray:
 
 def agent_environment() -> Drawing:
     """Chapter 0: the loop."""
-    d = Drawing(25)
-    d.icon("policy", 11, 14, 5.4)
-    d.label(11, 5.6, "agent", weight="bold")
-    d.label(11, 2.4, "with its policy")
-    d.icon("environment", 53, 14, 5.4)
-    d.label(53, 5.6, "environment", weight="bold")
-    d.arrow((16, 18.6), (46.6, 18.6), "ppo", bend=-0.22)
-    d.label(31.5, 19, "action")
-    d.arrow((46.6, 10.4), (16.2, 10.4), bend=-0.22)
-    d.label(25.5, 10.4, "state")
-    d.dot(31.5, 10.5, 0.9, "mark")
-    d.label(38, 10.4, "reward")
+    d = Drawing(23)
+    d.icon("policy", 11, 13.6, name="agent")
+    d.label(11, 2.8, "with its policy")
+    d.icon("environment", 53, 13.6, name="environment")
+    d.arrow((15.6, 16.8), (47.4, 16.8), bend=-0.2)
+    d.label(31.5, 17.2, "action")
+    d.arrow((47.4, 10.4), (15.8, 10.4), bend=-0.2)
+    d.label(25.5, 10.2, "state")
+    d.dot(31.5, 10.3, 0.9, "mark")
+    d.label(38, 10.2, "reward")
     return d
 
 
 def policy_gradient() -> Drawing:
     """Chapter 1: a batch of episodes and its policy gradient."""
     d = Drawing(36)
-    d.icon("policy", 8, 19, 5)
-    d.label(8, 11.5, "policy")
-    d.arrow((14, 19), (20.4, 19))
-    d.label(17, 21.8, "plays")
+    d.icon("policy", 8, 19, name="policy")
+    d.arrow((13.4, 19), (20.2, 19))
+    d.label(16.6, 21.6, "plays")
     d.label(31, 33.6, "batch of episodes", weight="bold")
     d.label(50, 33.6, "return", weight="bold")
     for row, gain in enumerate((7, -4, 3, -6)):
@@ -194,36 +205,33 @@ def policy_gradient() -> Drawing:
         d.bar(50, 50 + gain, y, hue)
         d.arrow((60.5, y - 2.1 * np.sign(gain)), (60.5, y + 2.3 * np.sign(gain)), hue, linewidth=3.4)
     d.line([(50, 6.4), (50, 31)], "ink")
-    d.line([(60.5, 5.2), (60.5, 2), (8, 2)], "ink", linewidth=2.4)
-    d.arrow((8, 2), (8, 9.6))
-    d.label(34, 3.9, "policy gradient: actions up or down")
+    d.line([(60.5, 5.2), (60.5, 2), (8, 2)], "ppo", linewidth=2.4)
+    d.arrow((8, 2), (8, 9.6), "ppo")
+    d.label(34, 3.9, "policy gradient: actions up or down", "ppo")
     return d
 
 
 def actor_critic() -> Drawing:
     """Chapter 1: the critic expects, the return tells, and the difference teaches."""
     d = Drawing(33)
-    d.icon("environment", 6.5, 17.5, 4)
-    d.label(6.5, 11, "state")
-    d.arrow((11.6, 19.5), (18.4, 24.1))
-    d.arrow((11.6, 15.5), (18.4, 10.9))
-    d.icon("policy", 24, 26.5, 4.6)
-    d.label(24, 19.4, "actor", weight="bold")
-    d.icon("critic", 24, 9, 4.6)
-    d.label(24, 2.2, "critic", weight="bold")
-    d.arrow((29.8, 26.5), (41, 26.5))
-    d.label(35, 28.8, "acts")
-    d.arrow((30.1, 9), (41, 9))
-    d.label(35.2, 11.3, "expects")
-    d.bar(43, 62, 26.5, "ink", 3)
-    d.label(43, 30.4, "return", ha="left", weight="bold")
-    d.bar(43, 54, 9, "trpo", 3)
-    d.label(43, 5.2, "value", ha="left", weight="bold")
-    d.line([(54, 11.4), (54, 24)], linestyle=":")
-    d.line([(62, 20.2), (62, 24)], linestyle=":")
+    d.icon("environment", 6.5, 17.5, name="state")
+    d.arrow((11.8, 19.7), (18.4, 24.1))
+    d.arrow((11.8, 15.3), (18.4, 10.9))
+    d.icon("policy", 24, 26.7, name="actor")
+    d.icon("critic", 24, 9.2, name="critic")
+    d.arrow((29.6, 26.7), (41, 26.7))
+    d.label(35, 29, "acts")
+    d.arrow((30, 9.2), (41, 9.2))
+    d.label(35.2, 11.5, "expects")
+    d.bar(43, 62, 26.7, "ink", 3)
+    d.label(43, 30.6, "return", ha="left")
+    d.bar(43, 54, 9.2, "trpo", 3)
+    d.label(43, 5.4, "value", ha="left")
+    d.line([(54, 11.6), (54, 24.2)], linestyle=":")
+    d.line([(62, 20.2), (62, 24.2)], linestyle=":")
     d.bar(54, 62, 17.5, "good", 3)
-    d.label(53, 17.5, "advantage", "good", ha="right", weight="bold")
-    d.arrow((39, 18.8), (29.6, 23.4), "good", linewidth=3.4)
+    d.label(53, 17.5, "advantage", "good", ha="right")
+    d.arrow((40, 19.2), (29.4, 23.6), "good", linewidth=3.4)
     return d
 
 
@@ -236,18 +244,16 @@ def trust_region() -> Drawing:
         d.ax.add_patch(ring)
     look = {"fill": False, "edgecolor": style.colour("trpo", "text"), "linewidth": 2.6}
     d.ax.add_patch(Ellipse((x, y), 40, 32, **look))
-    d.label(x, 28.6, "trust region", "trpo", weight="bold")
+    d.label(x, 28.6, "trust region", "trpo")
     d.label(x, 25.2, r"KL $\leq\,\delta_{\mathrm{KL}}$", "trpo")
-    d.icon("sampler", x, y, 3.6, r"$\pi_{\mathrm{old}}$")
-    d.label(x, y - 5.7, "old policy")
-    d.icon("batch", x - 11.6, y, 2.9)
-    d.label(x - 11.6, y - 5.7, "batch")
+    d.icon("sampler", x, y, SMALL, "old policy", r"$\pi_{\mathrm{old}}$")
+    d.icon("batch", x - 11.6, y, SMALL, "batch")
     d.arrow((25.6, 17.5), (36.6, 18.7), "ppo", linewidth=3.4)
-    d.icon("policy", 40.8, 19.2, 3.6)
+    d.icon("policy", 40.8, 19.2, SMALL)
     d.label(43.4, 13.6, "new policy", ha="left")
     d.arrow((45.2, 19.8), (54.4, 20.9), "muted", linestyle=":", arrowstyle="-")
     ghost = {"fill": False, "edgecolor": style.colour("muted"), "linewidth": 2, "linestyle": ":"}
-    d.ax.add_patch(Circle((58.4, 21.4), 3.6, **ghost))
+    d.ax.add_patch(Circle((58.4, 21.4), SMALL, **ghost))
     d.label(58.4, 27, "too far", "muted")
     return d
 
@@ -262,8 +268,8 @@ def backward_sweep() -> Drawing:
         d.icon("environment", x, 33, 2.7)
         d.icon("critic", x, 25.4, 2.6)
         if at:
-            d.arrow((x + 2.8, 7.4), (x - 2.8, 7.4), "ppo")
-            d.label(x, 10, r"$\gamma\lambda$", "ppo")
+            d.arrow((x + 2.8, 7.4), (x - 2.8, 7.4))
+            d.label(x, 10, r"$\gamma\lambda$")
         if at == 4:
             break
         d.arrow((x + 3.4, 33), (x + apart - 3.4, 33))
@@ -272,45 +278,41 @@ def backward_sweep() -> Drawing:
         d.line([(middle, 31.4), (middle, 20.6)], **thin)
         d.line([(x + 2.5, 23.6), (middle - 2, 20.6)], **thin)
         d.line([(x + apart - 2.5, 23.6), (middle + 2, 20.6)], **thin)
-        d.box(middle, 17.8, 6, 4.6, "ink")
-        d.label(middle, 17.8, rf"$\delta_{at}$", size=18)
-        d.arrow((middle, 15), (middle, 10.6), "ppo")
-        d.box(middle, 7.4, 6, 5.6, "ppo", facecolor=tint("ppo", STRENGTH["ppo"]))
-        d.label(middle, 7.4, rf"$\hat A_{at}$", "ppo", size=18)
-    d.label(58.6, 7.4, "0", "ppo", size=18)
+        d.number(middle, 17.8, rf"$\delta_{at}$")
+        d.arrow((middle, 15), (middle, 10.4))
+        d.number(middle, 7.4, rf"$\hat A_{at}$", tall=5.6)
+    d.label(58.6, 7.4, "0", size=18)
     d.label(57.8, 33, "state", ha="left")
     d.label(57.8, 25.4, "critic", ha="left")
     d.label(52.2, 17.8, "TD errors", ha="left")
-    d.label(28, 1.8, "advantages, from the end back", "ppo")
+    d.label(28, 1.8, "advantages, from the end back")
     return d
 
 
 def ppo_data_flow() -> Drawing:
     """Chapter 5: rollout, advantages, minibatches, and back."""
     d = Drawing(46)
-    d.icon("policy", 8, 33, 4.4)
+    d.icon("policy", 8, 33)
     d.label(13.2, 35.4, "policy", ha="left")
     for behind in (1.8, 0.9):
         d.box(7 + behind, 11 + behind, 7.2, 7.2, "muted", facecolor=tint("muted", STRENGTH["muted"]))
-    d.icon("environment", 7, 11, 3.6)
+    d.icon("environment", 7, 11, SMALL)
     d.label(8, 4.6, "environments")
-    d.arrow((6.2, 27.4), (6.2, 17.4), "ppo")
+    d.arrow((6.2, 27.4), (6.2, 17.4))
     d.arrow((9.8, 17.4), (9.8, 27.4))
     d.arrow((13.4, 22), (21, 22))
     d.label(16.6, 24.3, "steps")
-    d.icon("batch", 26.6, 22, 4.2)
-    d.label(26.6, 14.6, "batch")
-    d.icon("critic", 26.6, 35, 4.2)
+    d.icon("batch", 26.6, 22, name="batch")
+    d.icon("critic", 26.6, 35)
     d.label(32.2, 37.4, "critic", ha="left")
-    d.arrow((26.6, 30.6), (26.6, 27.4))
+    d.arrow((26.6, 30.4), (26.6, 27.4))
     d.label(28.4, 29, "advantages", ha="left")
     d.arrow((32, 22), (38, 22))
     for row in range(4):
         d.text(42.8, 24.8 - 5.2 * row, "ink", 7, 4.4)
     d.label(42.8, 4.2, "minibatches")
     d.arrow((47.4, 22), (51.6, 22))
-    d.box(57.6, 22, 10.4, 6, "ppo", facecolor=tint("ppo", STRENGTH["ppo"]))
-    d.label(57.6, 22, "loss", "ppo", weight="bold")
+    d.number(57.6, 22, "loss", 10.4, 6)
     d.line([(57.6, 18.4), (57.6, 12)], "ink", linewidth=2.4)
     d.arrow((57.6, 12), (47.4, 12))
     d.label(52.8, 9.6, "epochs", ha="left")
@@ -323,35 +325,34 @@ def ppo_data_flow() -> Drawing:
 
 def rlhf_pipeline() -> Drawing:
     """Chapter 7: imitate, compare, improve."""
-    d = Drawing(49)
-    d.label(2, 46.4, "1  imitate", ha="left", weight="bold")
-    d.icon("batch", 5.4, 36, 3.4)
-    d.label(5.4, 29.8, "texts")
-    d.arrow((10.2, 36), (15.2, 36))
-    d.icon("reference", 20.4, 36, 4.2)
-    d.label(20.4, 42, "reference", "muted")
-    d.label(35, 46.4, "2  compare", ha="left", weight="bold")
-    d.text(37, 36, "good", 5, 7)
-    d.mark(37, 41.6, True)
-    d.text(43.6, 36, "bad", 5, 7)
-    d.mark(43.6, 41.6, False)
-    d.label(40.3, 29.8, "choices")
-    d.arrow((47.4, 36), (51.2, 36))
-    d.icon("reward model", 56.8, 36, 4.2)
-    d.label(56.6, 42.8, "reward model")
-    d.label(2, 23, "3  improve", ha="left", weight="bold")
-    d.line([(20.4, 31.2), (20.4, 19)], linewidth=3, linestyle=":")
-    d.label(22, 25.4, "stay close", "muted", ha="left")
-    d.icon("policy", 20.4, 14, 4.4)
-    d.label(14.6, 14, "policy", ha="right")
-    d.arrow((25.8, 14), (52.4, 14))
-    d.label(39, 16.2, "writes")
-    d.text(56.8, 14, "ink", 6.4, 7.4)
-    d.arrow((56.8, 30.8), (56.8, 18.8))
-    d.label(55.4, 24.8, "scores", ha="right")
-    d.line([(56.8, 9.4), (56.8, 2.4), (20.4, 2.4)], "ink", linewidth=2.4)
-    d.arrow((20.4, 2.4), (20.4, 8.6))
-    d.label(38.8, 4.6, r"PPO: reward $-\;\beta\,$KL")
+    d = Drawing(51)
+    d.label(2, 48.4, "1  imitate", ha="left", weight="bold")
+    d.icon("batch", 6, 38, name="texts")
+    d.arrow((11.2, 38), (15.4, 38), "ppo")
+    d.icon("reference", 20.4, 38)
+    d.label(20.4, 44.8, "reference")
+    d.label(35, 48.4, "2  compare", ha="left", weight="bold")
+    d.text(37.6, 38, "good", 5, 7)
+    d.mark(37.6, 43.6, True)
+    d.text(44.2, 38, "bad", 5, 7)
+    d.mark(44.2, 43.6, False)
+    d.label(40.9, 30.7, "choices")
+    d.arrow((47.8, 38), (51.6, 38), "ppo")
+    d.icon("reward model", 56.8, 38)
+    d.label(56.4, 44.8, "reward model")
+    d.label(2, 24.6, "3  improve", ha="left", weight="bold")
+    d.line([(20.4, 33), (20.4, 19.6)], linewidth=3, linestyle=":")
+    d.label(22, 26.8, "stay close", "muted", ha="left")
+    d.icon("policy", 20.4, 14.4)
+    d.label(14.4, 14.4, "policy", ha="right")
+    d.arrow((25.8, 14.4), (52.4, 14.4))
+    d.label(39, 16.6, "writes")
+    d.text(56.8, 14.4, "ink", 6.4, 7.4)
+    d.arrow((56.8, 32.6), (56.8, 19.2))
+    d.label(55.4, 25.8, "scores", ha="right")
+    d.line([(56.8, 9.8), (56.8, 2.4), (20.4, 2.4)], "ppo", linewidth=2.4)
+    d.arrow((20.4, 2.4), (20.4, 9), "ppo")
+    d.label(38.8, 4.6, r"PPO: reward $-\;\beta\,$KL", "ppo")
     return d
 
 
@@ -359,75 +360,79 @@ def grpo_group() -> Drawing:
     """Chapter 8: a group of answers, and its mean."""
     d = Drawing(34)
     d.text(5, 17, "ink", 6, 7.4)
-    d.label(5, 10.4, "prompt")
-    d.arrow((9, 17), (12.4, 17))
-    d.icon("policy", 17.4, 17, 4.2)
-    d.label(17.4, 10.4, "policy")
+    d.label(5, 10.2, "prompt")
+    d.arrow((9, 17), (12.2, 17))
+    d.icon("policy", 17.4, 17, name="policy")
     d.label(34.4, 32, "group", weight="bold")
     d.label(47, 32, "reward", weight="bold")
     mean = 49
     for row, reward in enumerate((13, 3, 11, 5)):
         y = 25.8 - 6.6 * row
         hue = "good" if 41 + reward > mean else "bad"
-        d.arrow((22.4, 17 + (y - 17) * 0.24), (30, y), linewidth=1.8)
+        d.arrow((22.6, 17 + (y - 17) * 0.24), (30, y))
         d.text(34.4, y, "ink", 7.2, 5)
         d.bar(41, 41 + reward, y, "faint", 3)
         d.bar(min(mean, 41 + reward), max(mean, 41 + reward), y, hue, 3)
         way = 1 if hue == "good" else -1
         d.arrow((60, y - 2.2 * way), (60, y + 2.4 * way), hue, linewidth=3.4)
     d.line([(mean, 3.2), (mean, 29)], "grpo", linewidth=3.4, zorder=5)
-    d.label(mean, 1.5, "mean", "grpo", weight="bold")
+    d.label(mean, 1.5, "mean", "grpo")
     return d
 
 
 def dpo_pair() -> Drawing:
     """Chapter 9: two texts, each compared with the reference."""
-    d = Drawing(34)
-    for y, hue, name, way in ((25, "good", "chosen", 1), (11.6, "bad", "rejected", -1)):
+    d = Drawing(36)
+    for y, hue, name, way in ((26.4, "good", "chosen", 1), (12, "bad", "rejected", -1)):
         d.text(6, y, hue, 7, 7.4)
         d.mark(12.4, y, way > 0)
-        d.label(6, y - 5.9, name, hue)
+        d.label(6, y - 5.9, name)
         d.line([(18, y), (62, y)], "faint", linewidth=3)
-        d.icon("reference", 40, y, 3.5)
+        d.icon("reference", 40, y, SMALL)
         d.arrow((40 + 4.2 * way, y), (40 + 10.4 * way, y), hue, linewidth=3.4)
-        d.icon("policy", 40 + 14.4 * way, y, 3.5)
-    d.label(40, 31.6, "reference", "muted")
-    d.label(54.4, 31.6, "policy", "ppo")
+        d.icon("policy", 40 + 14.4 * way, y, SMALL)
+    d.label(40, 33, "reference")
+    d.label(54.4, 33, "policy")
     d.arrow((24, 2), (58, 2))
     d.label(41, 4, "more probable")
     return d
 
 
 def four_loops() -> Drawing:
-    """Chapter 10: who writes, who scores, and what is renewed."""
-    d = Drawing(60)
-    d.line([(32, 1), (32, 59)], "faint")
-    d.line([(1, 30), (63, 30)], "faint")
+    """Chapter 10: who writes, who scores, and what is trained."""
+    d = Drawing(76)
+    d.line([(32, 1), (32, 75)], "faint")
+    d.line([(1, 38), (63, 38)], "faint")
     for x, y, title, new in (
-        (1.5, 31, "PPO", "reward model fixed"),
-        (34, 31, "iterative PPO", "reward model retrained"),
+        (1.5, 39, "PPO", "reward model fixed"),
+        (34, 39, "iterative PPO", "reward model retrained"),
         (1.5, 1, "online DPO", "new pairs each update"),
         (34, 1, "lagging sampler", "texts from an old copy"),
     ):
-        d.label(x, y + 26, title, ha="left", weight="bold")
-        d.label(x, y + 22.6, new, "muted", ha="left", size=SMALLEST)
+        d.label(x, y + 34, title, ha="left", weight="bold")
+        d.label(x, y + 30.6, new, "muted", ha="left", size=SMALLEST)
         lagging, pairs = title == "lagging sampler", title == "online DPO"
-        writer = y + 15.6 if lagging else y + 10
-        d.icon("policy", x + 5, y + (4.8 if lagging else 10), 3.6)
+        left, right, above, below = x + 4.6, x + 20, y + 20.4, y + 7.6
+        middle = (above + below) / 2
+        policy = below if lagging else middle
+        d.icon("policy", left, policy, SMALL, "policy")
         if lagging:
-            d.icon("sampler", x + 5, writer, 3.6)
-            d.arrow((x + 5, y + 8.8), (x + 5, y + 11.8), "muted", linewidth=3)
-        d.arrow((x + 9.2, writer + (0 if lagging else 1.4)), (x + (14.8 if pairs else 17.2), y + 15.6))
+            d.icon("sampler", left, above, SMALL)
+            d.label(left, above + 5.9, "sampler")
+            d.arrow((left, below + 4.2), (left, above - 4.2), "muted")
+        d.arrow((left + 4.2, above if lagging else middle + 1.6), (right - (6.4 if pairs else 4.2), above))
         if pairs:
-            d.text(x + 19, y + 15.6, "good", 4.8, 6)
-            d.text(x + 24.8, y + 15.6, "bad", 4.8, 6)
+            d.text(right - 3.2, above, "good", 5, 6)
+            d.text(right + 3.2, above, "bad", 5, 6)
         else:
-            d.icon("batch", x + 22, y + 15.6, 3)
+            d.icon("batch", right, above, SMALL)
+        d.label(right, above + 5.9, "pair" if pairs else "texts")
         if title == "iterative PPO":
-            d.arrow((x + 26.2, y + 2.6), (x + 26.2, y + 7.4), "ppo", bend=0.95, linewidth=3)
-        d.icon("reward model", x + 22, y + 4.8, 3.3)
-        d.arrow((x + 22, y + 12), (x + 22, y + 9))
-        d.arrow((x + 17.8, y + 4.8), (x + 9.4, y + (4.8 if lagging else 8.4)))
+            d.arrow((right + 4, above), (right + 4.4, below), "ppo", bend=-0.6)
+        d.icon("reward model", right, below, SMALL)
+        d.label(right, below - 6.4, "reward model")
+        d.arrow((right, above - 4.2), (right, below + 4.2))
+        d.arrow((right - 4.4, below), (left + 4.2, below if lagging else middle - 1.6), "ppo")
     return d
 
 

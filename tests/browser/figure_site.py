@@ -17,6 +17,7 @@ import nbformat
 import numpy as np
 from playwright.sync_api import Locator, Page, expect
 from recorded_curves import runs_figure
+from small_figures import a_group_of_answers, a_hidden_curve
 from token_texts import token_figure
 
 from ppobook.teaching import figures
@@ -68,10 +69,13 @@ PAGES: dict[str, tuple[Callable[[], figures.Figure], str]] = {
     "maps": (figures.measured_maps, "A map of the mean return by clip range ε"),
     "pair": (figures.dpo_pair, "Bars: the probabilities of six texts"),
     "tokens": (token_figure, "The 9 tokens of the text"),
-    "beta": (figures.beta_explorer, "Two panels against the square root of the KL"),
+    "beta": (figures.beta_explorer, "Two panels against the KL to the reference"),
     "group": (figures.group_explorer, "Two panels. Left, a group of 8 completions"),
+    "left": (figures.left_behind, "Two panels against updates, 0 to 45, ten runs each"),
     "rates": (figures.two_rates, "Return against updates for learning rates 0.003 and 0.03"),
     "reach": (figures.lambda_reach, "Bars: the weight of each step from 150 to 200"),
+    "reveal": (a_hidden_curve, "Two panels: a reward that climbs"),
+    "answers": (a_group_of_answers, "A group of 4 answers to the prompt “1 + 2 =”"),
     "lag": (figures.lag_explorer, "Two panels against updates, with a curve for each of three losses"),
 }
 

@@ -79,6 +79,20 @@ def test_editing_a_segment(page: Page, http: str) -> None:
     np.testing.assert_allclose(all_held(figure)["delta-6"], deltas[6], err_msg="an empty field is no number")
 
 
+# The reach
+
+
+def test_the_fall_counts_by_the_power_of_its_distance(page: Page, http: str) -> None:
+    figure = live(page, http, "reach")
+    figure.get_by_role("button", name="Less than a tenth").click()
+    slider = figure.get_by_role("slider", name="λ")
+    expect(figure.locator(".answer")).to_have_text("Now try it.")
+    for at, lam in enumerate(figures.lambda_reach().state["lambdas"]):
+        slider.fill(str(at))
+        assert all_held(figure)["share"] == pytest.approx((0.99 * lam) ** 50)
+    expect(figure.locator(".answer")).to_contain_text("Right.")
+
+
 # E6
 
 

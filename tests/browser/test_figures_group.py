@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 from playwright.sync_api import Locator, Page, expect
+from small_figures import RIGHT
 
 from ppobook.teaching import figures
 from ppobook.teaching.figures import _group
@@ -95,3 +96,22 @@ def test_the_curve_is_a_handle_of_p(page: Page, http: str) -> None:
     page.mouse.up()
     expect(figure.get_by_role("slider")).to_have_value("0.8")
     numbers_agree(figure, 1)
+
+
+def test_groups_of_answers_and_the_guess(page: Page, http: str) -> None:
+    figure = live(page, http, "answers")
+    told, says = figure.locator(".answer"), figure.locator(".says")
+    figure.get_by_role("button", name="On a hard one").press("Enter")
+    for prompt, right in RIGHT.items():
+        figure.get_by_role("button", name=prompt).click()
+        for start in (0, 4, 0):
+            group = right[start : start + 4]
+            assert all_held(figure) == {"mean": np.mean(group)}
+            gains = [
+                f"{reward - np.mean(group):+.2f}".replace("-", "−").replace("+0.00", "0.00")
+                for reward in group
+            ]
+            assert figure.locator("td.gain").all_text_contents() == gains
+            expect(says).to_contain_text("Every advantage is 0" if sum(group) in (0, 4) else "more likely")
+            figure.get_by_role("button", name="Draw 4 answers").press("Enter")
+    expect(told).to_contain_text("Right. Where few answers are right")

@@ -1,4 +1,4 @@
-"""The interactive figure of a lagging sampler, on a page: its numbers against the record's."""
+"""The interactive figures of the chapter on online loops, on a page: their numbers against the record's."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from playwright.sync_api import Locator, Page, expect
 
+from ppobook.experiments import results
 from ppobook.teaching import figures
 
 from .figure_site import all_held, live
@@ -36,4 +37,18 @@ def test_lag_explorer_by_keyboard(page: Page, address: str) -> None:
     for key in ("ArrowRight", "End", "ArrowLeft", "Home"):
         page.keyboard.press(key)
         ends_agree(figure)
-    expect(figure.get_by_role("status")).to_contain_text("Lag 0. Without a lag the three losses are one")
+    expect(figure.get_by_role("status")).to_contain_text("Lag 0. Without a lag, the three losses")
+
+
+def test_the_guess_is_answered_once_the_policy_has_moved(page: Page, address: str) -> None:
+    figure = live(page, address, "left")
+    guess = figure.get_by_role("button", name="As often as before")
+    guess.click()
+    expect(guess).not_to_have_attribute("data-mark", "wrong")
+    figure.get_by_role("slider", name="Update").focus()
+    page.keyboard.press("End")
+    expect(guess).to_have_attribute("data-mark", "wrong")
+    runs = results("language_refresh").query("judge == 'frozen' and update == 45")
+    for column, graph in zip(("order", "gold"), figure.locator("svg[role=img]").all(), strict=True):
+        mean = float(graph.get_attribute("data-mean") or "nan")
+        assert mean == pytest.approx(runs[column].mean(), abs=0.005)

@@ -7,8 +7,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from playwright.sync_api import Locator, Page
+from playwright.sync_api import Locator, Page, expect
 
+from ppobook.experiments import results
 from ppobook.teaching import figures
 
 from .figure_site import all_held, live
@@ -21,10 +22,10 @@ GAUGES = ("kl", "clip", "ev", "entropy")
 
 
 def cell_agrees(figure: Locator) -> dict[str, Any]:
-    """The numbers on display, which are those of the cell where the sliders stand."""
+    """The numbers on display, which are those of the framed cell."""
     state = STATE()
     one = state["maps"][int(figure.locator("#map").input_value())]
-    row, column = (int(figure.locator(f"#{name}").input_value()) for name in ("row", "column"))
+    row, column = (int(figure.get_attribute(f"data-{name}") or -1) for name in ("row", "column"))
     interval, worst, *runs = (
         [np.nan if entry == "-" else float(entry) for entry in part.split()]
         for part in one["cells"][row * len(state["rates"]) + column].split("/")
@@ -49,13 +50,41 @@ def test_every_map_and_what_its_cells_show(page: Page, http: str) -> None:
         figure.get_by_label("Map of", exact=True).select_option(str(i))
         shared = cell_agrees(figure)
         assert shared["mean"] == pytest.approx(float(STATE()["maps"][0]["cells"][17].split()[0]))
-        for row in range(len(one["values"])):
-            figure.locator("#row").fill(str(row))
+        for key in ("ArrowDown",) * len(one["values"]) + ("ArrowUp",) * len(one["values"]):
+            figure.locator("svg.map").press(key)
             cell_agrees(figure)
-    for view in range(6):
-        figure.get_by_label("Cells show", exact=True).select_option(str(view))
+        assert figure.get_attribute("data-row") == str(len(one["values"]) - 1)
+    figure.locator("svg.map").press("ArrowLeft")
+    for view in ("fell", *GAUGES):
+        figure.locator(f"[data-view={view}]").click()
         cell_agrees(figure)
     texts = figure.locator("svg.map text.number").all_text_contents()
-    chosen = figure.locator("#row").input_value(), figure.locator("#column").input_value()
-    at = int(chosen[0]) * 6 + int(chosen[1])
+    at = 6 * int(figure.get_attribute("data-row") or -1) + int(figure.get_attribute("data-column") or -1)
     assert texts[at] == str(all_held(figure)["entropy-rang"])
+
+
+def test_a_prediction_is_answered_by_the_gauge(page: Page, http: str) -> None:
+    figure = live(page, http, "maps")
+    figure.get_by_role("button", name="On the ridge").click()
+    answer = figure.locator(".answer")
+    expect(answer).to_have_text("Now try it.")
+    figure.locator("[data-view=ev]").click()
+    expect(answer).to_contain_text("Right. In the map of clip ranges")
+
+
+# The two learning rates
+
+
+def test_what_comes_after_eight_updates(page: Page, http: str) -> None:
+    figure = live(page, http, "rates")
+    runs = results("practice_gauges")
+    slow, fast = (runs[runs["case"] == case] for case in ("healthy", "learning rate ten times"))
+    figure.get_by_role("button", name="They stay ahead").click()
+    for update in (8, 30):
+        figure.get_by_role("slider", name="Update").fill(str(update))
+        shown = all_held(figure)
+        for i, side in enumerate((slow, fast)):
+            curves = side.pivot(index="seed", columns="update", values="return_mean").ffill(axis=1)
+            assert shown[f"mean-{i}"] == pytest.approx(curves[update].mean(), abs=0.5)
+    arrived = (fast.groupby("seed")["final"].first() >= 475).sum()
+    expect(figure.locator(".answer")).to_contain_text(f"Only {arrived} of the ten")

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import torch
 from playwright.sync_api import Locator, Page, expect
+from small_figures import GOLD, REWARD, UPDATES
 from token_texts import PATHS, STEPS, WORDS, a_token_text
 
 from ppobook.objectives import clipped_surrogate_loss
@@ -90,3 +91,56 @@ def test_every_beta_and_reward_model(page: Page, http: str) -> None:
             shown = ends_agree(figure)
         assert shown["kl-mean"] == pytest.approx(0, abs=1e-6), "the policy after SFT is the reference"
         expect(figure.locator(".says")).to_contain_text("The policy after SFT")
+
+
+# The curve that is hidden until a guess
+
+
+def test_the_second_curve_appears_after_a_guess_as_the_reader_moves(page: Page, http: str) -> None:
+    figure = live(page, http, "reveal")
+    slider, told, runs = figure.get_by_role("slider"), figure.locator(".answer"), figure.locator("path.run")
+    slider.fill("3")
+    assert all_held(figure) == {"mean-0": REWARD.mean(axis=0)[3], "mean-1": None}
+    expect(runs).to_have_count(2)
+    expect(told).to_be_hidden()
+    slider.press("Home")
+    figure.get_by_role("button", name="It climbs, too").press("Enter")
+    expect(told).to_have_text("Now try it.")
+    for at in range(1, len(UPDATES)):
+        slider.press("ArrowRight")
+        held = all_held(figure)
+        assert [held["mean-0"], held["mean-1"]] == pytest.approx(
+            [REWARD.mean(axis=0)[at], GOLD.mean(axis=0)[at]]
+        )
+    expect(runs).to_have_count(4)
+    expect(told).to_have_text("Not quite. It falls in both runs.")
+    expect(figure).to_contain_text("a kind kind fox .")
+    figure.get_by_role("button", name="It falls").click()
+    expect(told).to_contain_text("Right.")
+
+
+def test_a_panel_is_a_handle(page: Page, http: str) -> None:
+    figure = live(page, http, "reveal")
+    figure.get_by_role("button", name="It falls").click()
+    box = figure.locator("svg").last.bounding_box()
+    assert box
+    page.mouse.move(box["x"] + 30, box["y"] + 60)
+    page.mouse.down()
+    page.mouse.move(box["x"] + box["width"] * 0.68, box["y"] + 60)
+    page.mouse.up()
+    expect(figure.get_by_role("slider")).to_have_value("2")
+
+
+def test_beta_and_tokens_answer_the_guess_once_moved(page: Page, http: str) -> None:
+    figure = live(page, http, "beta")
+    figure.get_by_role("button", name="β = 0").click()
+    told = figure.locator(".answer")
+    for beta in ("1", "2", "3"):
+        expect(told).to_have_text("Now try it.")
+        figure.locator("#beta").fill(beta)
+    expect(told).to_contain_text("Not quite. β = 0.03 ends with 2.9 on average, β = 0 with −1.6")
+    figure = live(page, http, "tokens")
+    figure.locator("#step").fill("3")
+    expect(figure.locator(".answer")).to_be_hidden()
+    figure.get_by_role("button", name="Further away").click()
+    expect(figure.locator(".answer")).to_contain_text("It is the product of all the tokens' ratios")

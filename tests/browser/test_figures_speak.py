@@ -29,7 +29,7 @@ def test_a_figure_says_its_values_once_they_rest(page: Page, http: str, name: st
     for _ in range(4):
         page.keyboard.press(key)
     assert slider.input_value() != before
-    expect(figure.get_by_role("status")).not_to_be_empty()
+    expect(figure.locator(".unseen[role=status]")).not_to_be_empty()
     page.wait_for_timeout(400)
     said = page.evaluate("window.spoken")
     # Four steps, fewer sentences; the last has numbers in it.

@@ -78,12 +78,16 @@ def policies_agree(figure: Locator) -> dict[str, Any]:
 def test_entropy_collapse_by_keyboard(page: Page, address: str) -> None:
     figure = live(page, address, "entropy")
     expect(figure).to_have_attribute("data-playing", "false")
-    assert policies_agree(figure)["without-found"] < policies_agree(figure)["with-found"]
+    figure.get_by_role("button", name="More than half").click()
+    policies_agree(figure)
     figure.get_by_role("slider", name="Update").focus()
-    for key, update in (("ArrowLeft", "115"), ("Home", "0"), ("ArrowRight", "5"), ("End", "120")):
+    for key, update in (("ArrowLeft", "35"), ("Home", "0"), ("ArrowRight", "5"), ("End", "120")):
         page.keyboard.press(key)
         expect(figure).to_have_attribute("data-update", update)
         policies_agree(figure)
+    shown = policies_agree(figure)
+    assert shown["without-found"] < shown["with-found"]
+    expect(figure.locator(".answer")).to_contain_text(f"Right. Only {shown['without-found']} do.")
     figure.get_by_role("slider", name="Update").fill("40")
     for coef in ("0", "1", "2"):
         figure.get_by_label("Bonus with entropy coefficient").select_option(coef)

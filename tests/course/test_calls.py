@@ -8,7 +8,7 @@ import torch
 from torch import nn
 
 from ppobook.course.calls import LINE, MESSAGE, NAME
-from ppobook.course.limits import Ended
+from ppobook.course.sandbox import Ended
 from ppobook.teaching import checks
 from ppobook.teaching.checks.beside.trust_regions import watch_a_call
 

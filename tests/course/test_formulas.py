@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from ppobook.course.formulas import mathml
+from ppobook.course.safe_text import mathml
 from ppobook.teaching.workspace import find_source
 
 

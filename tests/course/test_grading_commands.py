@@ -36,7 +36,6 @@ def graded(tmp_path_factory: pytest.TempPathFactory) -> Path:
     course = write_course(
         folder,
         ("[clipped-loss,", "[clip-table-up, clipped-loss,"),
-        ("total: 13", "total: 15"),
         ("[[eve, mel]]", "[[eve, mel]], week-02: [[eve, mel]]"),
     )
     assert main(["course", "release", "week-02", "--course", str(folder)]) == 0
@@ -89,7 +88,7 @@ def test_a_course_that_every_submission_could_read_is_not_graded(run, graded, mo
     assert f"must lie outside of {graded.parent}, where Python's packages are" in said
     assert said.strip().endswith("; move it")
     machine = itertools.islice(checking.check(settings.load(graded)), 6)
-    assert [one.level for one in machine if "must lie outside" in one.said] == ["fails"]
+    assert [level for level, said in machine if "must lie outside" in said] == ["fails"]
 
 
 def test_feedback(graded, run):
@@ -128,10 +127,10 @@ def test_the_zip_that_a_platform_takes_back(graded, run, tmp_path):
 def test_a_named_mistake_is_worth_a_share_by_course_yml(graded, run):
     path = graded / "course.yml"
     before = path.read_text()
-    partial = "    partial: {clipped-loss: {old_logp is not detached: 0.5}}\n    total: 15"
-    path.write_text(before.replace("    total: 15", partial))
+    partial = "    partial: {clipped-loss: {old_logp is not detached: 0.5}}\n    points:"
+    path.write_text(before.replace("    points:", partial))
     score = work.state(settings.load(graded), "week-02").scores["bob"]
-    path.write_text(before.replace("    total: 15", partial.replace("clipped-loss", "cliped-loss")))
+    path.write_text(before.replace("    points:", partial.replace("clipped-loss", "cliped-loss")))
     assert "Did you mean 'clipped-loss'?" in run("report", code=2)
     path.write_text(before)
     assert score.parts["clipped-loss"].points == 2

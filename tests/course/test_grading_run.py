@@ -121,7 +121,7 @@ def test_a_failure_does_not_lose_what_was_found(tmp_path, here, monkeypatch):
 def test_one_process_at_a_time_grades_an_assignment(tmp_path):
     (tmp_path / "graded" / "week-03").mkdir(parents=True)
     with (
-        trail.locked(tmp_path / "graded" / "week-03" / ".lock"),
+        trail.locked(tmp_path / "graded" / "week-03" / ".lock", "busy"),
         pytest.raises(ValueError, match="one process at a time"),
     ):
         run.grade(tmp_path, SHEET, [], open_grader, shown=False)

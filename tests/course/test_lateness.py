@@ -6,7 +6,8 @@ from zoneinfo import ZoneInfo
 import pytest
 from small_course import write_course
 
-from ppobook.course.lateness import Lateness, deadline, extend, lateness
+from ppobook.course.lateness import days_late, deadline, extend
+from ppobook.course.lateness import share as share_of
 from ppobook.course.settings import Late
 
 BERLIN = ZoneInfo("Europe/Berlin")
@@ -34,7 +35,8 @@ def after(**delay):
     ],
 )
 def test_days_and_what_they_cost(delay, days, share):
-    assert lateness(after(**delay), DUE, LATE) == Lateness(days, pytest.approx(share))
+    assert days_late(after(**delay), DUE, LATE) == days
+    assert share_of(days, LATE) == pytest.approx(share)
 
 
 @pytest.mark.parametrize(("day", "hours"), [((2027, 3, 27), 23), ((2027, 10, 30), 25)])
@@ -42,8 +44,8 @@ def test_a_day_is_the_clocks(day, hours):
     due = datetime(*day, 23, 59, tzinfo=BERLIN)
     evening = (due.astimezone(UTC) + timedelta(hours=hours)).astimezone(BERLIN)
     assert (evening.hour, evening.minute) == (23, 59)
-    assert lateness(evening, due, LATE).days == 1
-    assert lateness(evening.astimezone(UTC) + timedelta(minutes=1), due, LATE).days == 2
+    assert days_late(evening, due, LATE) == 1
+    assert days_late(evening.astimezone(UTC) + timedelta(minutes=1), due, LATE) == 2
 
 
 def test_extensions_hold_for_the_group(tmp_path):

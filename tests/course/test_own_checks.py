@@ -124,8 +124,8 @@ def test_what_could_not_be_graded_is_not_handed_out(tmp_path, old, new, said):
     assert (dict(checks.names()), {m for m in sys.modules if "90_doubling" in m}) == (before[0], set())
     assert checks.run("pg-loss", lambda *_: 0).kind == "returned"
     # `course check` says the same.
-    (found,) = (one for one in checking.check(course) if one.said.startswith("week-01: "))
-    assert (found.level, said in found.said) == ("fails", True)
+    (found,) = (one for one in checking.check(course) if one[1].startswith("week-01: "))
+    assert (found[0], said in found[1]) == ("fails", True)
 
 
 @pytest.mark.parametrize(
@@ -138,7 +138,7 @@ def test_what_could_not_be_graded_is_not_handed_out(tmp_path, old, new, said):
 def test_a_check_that_is_wrong_about_its_own_solution(tmp_path, old, new, said):
     course = write_course(tmp_path)
     replace(file(tmp_path), old, new)
-    (found,) = (one.said for one in checking.check(course) if one.level == "fails" and "week" in one.said)
+    (found,) = (one for level, one in checking.check(course) if level == "fails" and "week" in one)
     assert found.startswith(f"week-01: the check of double must {said}")
 
 
@@ -149,6 +149,6 @@ def test_two_mistakes_with_equal_outputs_fail_the_check(tmp_path):
     text = file(tmp_path, "_checks.toml").read_text()
     more = [text.replace("double.squared", f"double.{name}") for name in ("cubed", "tripled")]
     file(tmp_path, "_checks.toml").write_text("\n".join([text, *more]))
-    (found,) = (one.said for one in checking.check(course) if one.level == "fails" and "week" in one.said)
+    (found,) = (one for level, one in checking.check(course) if level == "fails" and "week" in one)
     assert found.startswith("week-01: mistakes must have different outputs in the checks of exercises/90_d")
     assert found.endswith("got the same for 'squared' and 'tripled'")

@@ -64,11 +64,6 @@ def test_a_long_text_that_ends_in_no_picture_is_read_at_once(text):
     assert pictures.renewed(pictures.inlined(text, {})).startswith(text)
 
 
-@pytest.mark.parametrize("place", ["", "picture:20", f"picture:{'1' * 5000}"])
-def test_a_picture_of_no_place_is_no_picture(place):
-    assert "<img" not in rendered(f"My proof: ![]({place})")
-
-
 @pytest.mark.parametrize("kind", ["PNG", "WEBP", "GIF"])
 def test_other_formats(kind):
     content = picture(kind, (30, 20))

@@ -16,7 +16,7 @@ RAISED = {"hunt-minmax": ("raised", "ValueError", ["ValueError: <b>"])}
 
 def of(folder, *handed, sheet=SHEET, **options: Any) -> str:
     graded_class(folder, *handed)
-    records = read_records(folder, "week-03", ["ada", "bob", "eve", "mel"])
+    records = read_records(folder, "week-03", handed)
     return report.report(State(sheet, [*handed], records, scores_of(folder, handed, sheet)), 5, **options)
 
 
@@ -29,7 +29,6 @@ def test_a_groups_submission_is_counted_once_and_names_are_asked_for(tmp_path):
     said = of(tmp_path, *handed)
     assert "4 of 5 students graded, mean 3.5 of 10 points of those marked to the end, 2 late" in said
     assert "  2 × clipped-loss: old_logp is not detached" in said
-    assert "        The old policy is the anchor. Who may move it?" in said
     assert said.index("  2 × clipped-loss") < said.index("  1 × hunt-minmax: raised ValueError")
     table = [line.split() for line in said.splitlines()]
     assert ["clipped-loss", "3", "33", "%", "1.33", "/", "4"] in table

@@ -11,7 +11,7 @@ from ppobook.course.serialization import Malformed, Reader, Writer
 
 PLAIN = [None, True, -3, 2**100, 0.1, float("inf"), "ε ≤ 1", b"\x00\xff"]
 NESTED = (1, (2, [3.0, {"a": None, 4: (5,)}]))
-TENSORS = (torch.float64, torch.bfloat16, torch.int64, torch.bool)
+TENSORS = (torch.float64, torch.int64, torch.bool)
 ARRAYS = [
     np.arange(6.0).reshape(2, 3).T,
     np.zeros((0, 3), dtype=np.int32),

@@ -8,7 +8,7 @@ import pytest
 from checks import Exercises
 
 from ppobook.course import masters
-from ppobook.course.pack import answers_of
+from ppobook.course.records import answers_of
 from ppobook.course.variants import Variant, declared, draw
 from ppobook.teaching import checks
 from ppobook.teaching.tags import Cell

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from ppobook.course import masters, packs, settings
-from ppobook.course.pack import Pack, PackPart, answers_of
+from ppobook.course.records import Pack, PackPart, answers_of
 from ppobook.course.sets import open_set
 
 IN_TIME = datetime(2027, 2, 27, 12, 0, tzinfo=UTC)  # for all assignments of the small course

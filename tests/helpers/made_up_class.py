@@ -13,8 +13,7 @@ from types import SimpleNamespace
 from typing import Any
 from zoneinfo import ZoneInfo
 
-from ppobook.course.pack import PackPart
-from ppobook.course.records import Sheet, Submission
+from ppobook.course.records import PackPart, Sheet, Submission
 from ppobook.course.roster import Student
 
 DUE = datetime(2027, 3, 1, 22, 59, tzinfo=UTC)
@@ -131,9 +130,8 @@ def graded_class(folder: Path, *handed: Submission) -> None:
     for submission in handed:
         content = submission.path.read_bytes()
         result = grade_one(content, submission.by)
-        for student in submission.students:
-            facts = (student, submission.by, digest(content), SHEET.pack, SHEET.checks)
-            write_record(folder, Record("week-03", *facts, result=result))
+        facts = (submission.by, digest(content), SHEET.pack, SHEET.checks)
+        write_record(folder, Record("week-03", *facts, result=result))
 
 
 def scores_of(folder: Path, handed: Iterable[Submission], sheet: Sheet = SHEET) -> dict[str, Any]:
@@ -142,5 +140,6 @@ def scores_of(folder: Path, handed: Iterable[Submission], sheet: Sheet = SHEET) 
     from ppobook.course.records import read_records
 
     students = [one.student_id for one in STUDENTS]
-    records = read_records(folder, "week-03", students)
+    handed = list(handed)
+    records = read_records(folder, "week-03", handed)
     return scores(sheet, handed, records, Decisions(folder, "week-03"), students)

@@ -19,7 +19,6 @@ assignments:
     exercises: [clipped-loss, hunt-stale, pessimism]
     due: 2027-03-08 23:59
     points: {{clipped-loss: 4}}
-    total: 13
 late: {{grace: 15 minutes, per_day: 10, days: 3}}
 groups: {{week-01: [[eve, mel]]}}
 ai_use: Say what you asked, and of whom.

@@ -17,7 +17,7 @@ import pandas as pd
 import pytest
 import torch
 
-from ppobook.course import choosing, masters, sets
+from ppobook.course import masters, sets
 from ppobook.course.variants import Variant, declared
 
 mpl.use("Agg")
@@ -45,7 +45,7 @@ def replay(name: str, part: str, form: Variant) -> tuple[Shown, Shown]:
     """Run a Hunt's cells with this bug planted: what they show with the bug, and with the solution."""
     found = sets.open_set(name)
     exercise = next(one for one in found.exercises if part in {p.name for p in one.parts})
-    cells = [found.notebook["cells"][i] for i in choosing.choose(found, [exercise])]
+    cells = [found.notebook["cells"][i] for i in sets.choose(found, [exercise])]
     notebook = form.apply(masters.reader({**found.notebook, "cells": cells}))
     space: dict[str, Any] = {}
     shown, mended = Shown(space=space), Shown(space=space)

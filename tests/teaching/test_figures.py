@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from PIL import Image
 from recorded_curves import runs_figure
+from small_figures import a_group_of_answers, a_hidden_curve
 from token_texts import token_figure
 
 from ppobook.teaching import figures
@@ -187,6 +188,7 @@ def a_film():
 
 
 MAKERS = {
+    "answers": a_group_of_answers,
     "baseline": figures.baseline,
     "beta": figures.beta_explorer,
     "clip": figures.clip_explorer,
@@ -196,9 +198,13 @@ MAKERS = {
     "gae": figures.gae_explorer,
     "group": figures.group_explorer,
     "lag": figures.lag_explorer,
+    "left": figures.left_behind,
     "maps": figures.measured_maps,
     "pair": figures.dpo_pair,
     "parts": figures.loss_parts,
+    "rates": figures.two_rates,
+    "reach": figures.lambda_reach,
+    "reveal": a_hidden_curve,
     "runs": runs_figure,
     "simplex": figures.trust_region_step,
     "sweep": figures.lambda_sweep,

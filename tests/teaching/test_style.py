@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import io
 import itertools
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
+from xml.etree import ElementTree
 
 import matplotlib as mpl
 import numpy as np
@@ -124,3 +127,24 @@ def test_teaching_needs_no_torch_and_the_site_not_even_numpy():
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == ";"
+
+
+def test_a_compact_svg_is_the_same_picture_in_fewer_bytes():
+    figure = Figure()
+    figure.subplots().plot(np.linspace(0, 1, 50) ** 2)
+    file = io.StringIO()
+    figure.savefig(file, format="svg")
+    long, short = file.getvalue(), style.compact(file.getvalue())
+    assert len(short) < 0.8 * len(long)
+    before, after = (ElementTree.fromstring(svg) for svg in (long, short))
+    drawn = [[e.tag for e in tree.iter() if e.tag.endswith(("}path", "}use"))] for tree in (before, after)]
+    assert drawn[0] == drawn[1]
+    numbers = [
+        [float(x) for x in re.findall(r"-?\d+\.?\d*", e.get("d"))]
+        for tree in (before, after)
+        for e in tree.iter()
+        if e.get("d")
+    ]
+    half = len(numbers) // 2
+    for one, other in zip(numbers[:half], numbers[half:], strict=True):
+        np.testing.assert_allclose(one, other, atol=0.0101)

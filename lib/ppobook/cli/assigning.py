@@ -49,9 +49,9 @@ def check(*, course: Folder = ".") -> None:
 
     opened = settings.load(course)
     failed = 0
-    for finding in checking.check(opened):
-        print(f"{MARKS[finding.level]} {finding.said}", flush=True)
-        failed += finding.level == "fails"
+    for level, said in checking.check(opened):
+        print(f"{MARKS[level]} {said}", flush=True)
+        failed += level == "fails"
     print("Nothing will fail." if not failed else f"{validation.counted(failed, 'thing')} to put right.")
     if failed:
         raise SystemExit(1)
@@ -114,18 +114,17 @@ def similar(name: Name, /, *, out: MaybeFile = None, course: Folder = ".") -> No
         out: an HTML file for the answers side by side
         course: the course's folder
     """
-    from ppobook.course import collecting, packs, settings
-    from ppobook.course import similar as similarity
+    from ppobook.course import collecting, looks, packs, settings
     from ppobook.run.files import atomic_write
 
     opened = settings.load(course)
     pack, counting = packs.handed_out(opened, name), collecting.counting(opened, name)
-    found = similarity.similar(pack, {"+".join(one.students): one.path.read_bytes() for one in counting})
+    found = looks.similar(pack, {"+".join(one.students): one.path.read_bytes() for one in counting})
     for one in found:
         print(f"{one.part}  {one.share:.0%}  {', '.join(one.students)}")
     print(f"{len(found)} found in {validation.counted(len(counting), 'submission')}")
     if out is not None:
-        atomic_write(Path(out), similarity.page(f"Similar answers to {name}", found))
+        atomic_write(Path(out), looks.page(f"Similar answers to {name}", found))
         print(out)
 
 
@@ -186,8 +185,7 @@ def collect(
         print(line(said))
     if found.missing:
         print(f"Nothing yet from: {', '.join(found.missing)}")
-    updated = f", {found.updated} with another time" if found.updated else ""
-    print(f"{validation.counted(found.new, 'new submission')}{updated}, {found.again} already kept")
+    print(f"{validation.counted(found.new, 'new submission')}, {found.again} already kept")
     late = [one.by for one in collecting.counting(opened, name) if one.late_unknown]
     if late:
         print(f"Late, nobody knows how late, so all points count until --times says more: {', '.join(late)}")

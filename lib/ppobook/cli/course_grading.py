@@ -135,8 +135,7 @@ def mark(names: Names = (), /, *, no_browser: bool = False, course: Folder = "."
     import webbrowser
 
     from ppobook.course import report, settings, work
-    from ppobook.course.marking import Marking
-    from ppobook.course.marking_server import MarkingServer
+    from ppobook.course.marking import Marking, MarkingServer
 
     opened = settings.load(course)
     states = {name: work.state(opened, name) for name in work.released(opened, names)}
@@ -166,7 +165,7 @@ def feedback(names: Names = (), /, *, give_back: MaybeFile = None, course: Folde
     """
     from datetime import UTC, datetime
 
-    from ppobook.course import lateness, returning, roster, settings, work
+    from ppobook.course import handed_in, lateness, roster, settings, work
     from ppobook.course.feedback import Page, words
     from ppobook.course.safe_text import line
     from ppobook.run.files import atomic_write
@@ -190,7 +189,7 @@ def feedback(names: Names = (), /, *, give_back: MaybeFile = None, course: Folde
         if give_back is not None:
             out = opened.folder / "feedback" / f"{name}.zip"
             out.parent.mkdir(exist_ok=True)
-            left = returning.zipped(Path(give_back), work.pages(opened, name, graded), out, f"{name}.html")
+            left = handed_in.zipped(Path(give_back), work.pages(opened, name, graded), out, f"{name}.html")
             print(f"{out}")
             for label in left:
                 print(line(f"! no page for {label}"))

@@ -8,13 +8,12 @@ from datetime import date, timedelta
 from pathlib import Path
 from zoneinfo import available_timezones
 
-from ppobook.course import roster, sets
-from ppobook.course.settings import FILE, read
+from ppobook.course import roster
+from ppobook.course.settings import FILE
 from ppobook.run.files import atomic_write
+from ppobook.teaching.contents import read_book
+from ppobook.teaching.tags import Exercise
 from ppobook.teaching.workspace import find_source
-
-# Exercises are chosen for so many minutes a week; the rest stands there as comments.
-MINUTES = 120
 
 _TEXT = """\
 # Everything that is decided about this course. `ppobook course check` says what is wrong with it.
@@ -28,10 +27,10 @@ secret: {secret}
 # book: https://HOST/OWNER/NAME
 
 # Each is one exercise set, of the book or of the folder exercises/, or several with commas between them.
-# Choose its exercises by deleting lines and their "#"; without `exercises` all are assigned. The minutes are
-# those of a reader who isn't stuck.
-# More keys: `points: {{PART: 4}}` for other points than the book's, `total: 20` to have the sum checked,
-# `title: Sheet 1` for what your learning platform calls the assignment, in tables of grades.
+# Choose its exercises by deleting lines; without `exercises` all are assigned. The minutes are those of a
+# reader who isn't stuck.
+# More keys: `points: {{PART: 4}}` for other points than the book's, `title: Sheet 1` for what your learning
+# platform calls the assignment, in tables of grades.
 assignments:
 {assignments}
 # Up to `grace` nothing is lost; then so many per cent of the points for each day begun (10, not 0.1); after
@@ -63,7 +62,6 @@ def begin(folder: str | Path, first: date | None = None, weeks: int = 14) -> Non
         secret=secrets.token_hex(32),
         assignments=_assignments(first, weeks),
     )
-    read(text, folder)
     (folder / "exercises").mkdir(parents=True, exist_ok=True)
     if not (folder / roster.FILE).exists():
         roster.write(folder, ())
@@ -84,20 +82,18 @@ def _assignments(first: date, weeks: int) -> str:
     """All sets of the book, spread over the term."""
     lines: list[str] = []
     used: list[int] = []
-    names = sets.in_order()
-    for i, name in enumerate(names, 1):
-        week = max(1, i * weeks // len(names))
+    found: dict[str, list[Exercise]] = {}
+    for task in read_book(find_source()).tasks.values():
+        found.setdefault(task.set, []).append(task.exercise)
+    for i, (name, exercises) in enumerate(found.items(), 1):
+        week = max(1, i * weeks // len(found))
         used.append(week)
         label = f"week-{week:02}" + (f"-{used.count(week)}" if used.count(week) > 1 else "")
         due = first + timedelta(days=7 * week - 1)
         lines += [f"  - name: {label}", f"    set: {name}", f"    due: {due} 23:59", "    exercises:"]
-        minutes = 0
-        for place, one in enumerate(sets.open_set(name).exercises):
-            minutes += one.minutes
+        for one in exercises:
             points = sum(part.points or 0 for part in one.parts)
             facts = f"{one.kind}, {one.minutes} minutes, {points:g} points: {one.title}"
-            # In order, since an exercise may use what was written in one before it.
-            mark = "" if place == 0 or minutes <= MINUTES else "# "
-            lines.append(f"      {mark}- {one.label}  # {facts}")
+            lines.append(f"      - {one.label}  # {facts}")
         lines.append("")
     return "\n".join(lines)

@@ -29,8 +29,7 @@ from torch import nn
 from ppobook.teaching.checks import Mistake, Stop
 
 from .channel import Side, raised_as
-from .limits import Ended
-from .sandbox import Sandbox
+from .sandbox import Ended, Sandbox
 from .serialization import Attach, Malformed, Reader, Writer, encoded, opaque
 
 # Characters of an exception's name, its message and its line, and of all that a finding says.

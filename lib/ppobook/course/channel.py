@@ -20,7 +20,7 @@ from typing import IO, Any
 
 import torch
 
-from .limits import Ended
+from .sandbox import Ended
 from .serialization import LARGEST, Attach, Malformed, Reader, Writer
 
 _HEAD = struct.Struct("<cQ")

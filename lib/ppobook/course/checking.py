@@ -5,12 +5,11 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from contextlib import ExitStack
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from ppobook.course import own_checks, packs, roster, sandbox
-from ppobook.course.pack import Pack
+from ppobook.course.records import Pack
 from ppobook.course.sets import ExerciseSet, open_all
 from ppobook.course.settings import Assignment, Course
 from ppobook.teaching.tags import Notebook
@@ -23,16 +22,8 @@ if TYPE_CHECKING:
 TRIED = 2
 
 
-@dataclass(frozen=True)
-class Finding:
-    """One thing that was looked at. ``level`` is "fails", "note" or "ok"."""
-
-    level: str
-    said: str
-
-
-def check(course: Course, *, now: datetime | None = None) -> Iterator[Finding]:
-    """Look at everything, and say what fails, what to know and what is well.
+def check(course: Course, *, now: datetime | None = None) -> Iterator[tuple[str, str]]:
+    """Look at everything, and say what fails ("fails"), what to know ("note") and what is well ("ok").
 
     The checks of the course's own exercises are tried: each has to accept the master's solution, and not the
     pack as students get it. Dates are compared with `now`.
@@ -40,66 +31,55 @@ def check(course: Course, *, now: datetime | None = None) -> Iterator[Finding]:
     yield from _machine(course)
     yield from _dates(course, now or datetime.now(UTC))
     yield from _students(course)
-    public = []
     for assignment in course.assignments:
         try:
             handout = packs.make(course, assignment)
         except ValueError as error:
-            yield Finding("fails", f"{assignment.name}: {error}")
+            yield "fails", f"{assignment.name}: {error}"
             continue
         yield from _assignment(course, assignment, handout)
         own = [one for one in open_all(assignment.set, course.folder) if one.own]
         if own and handout.tested and sandbox.available() is None:
             yield from _own(course, handout, own)
-        public += [assignment.name] * (len(own) < len(open_all(assignment.set, course.folder)))
-    if public:
-        yield Finding(
-            "note",
-            f"the solutions of the book's exercises are public ({', '.join(public)}), and variants don't "
-            "hide them: for points that count, talk to students or write exercises of your own",
-        )
 
 
-def _machine(course: Course) -> Iterator[Finding]:
+def _machine(course: Course) -> Iterator[tuple[str, str]]:
     if why := sandbox.available():
-        yield Finding("fails", f"grading needs a sandbox: {why}")
+        yield "fails", f"grading needs a sandbox: {why}"
     else:
-        yield Finding("ok", "bubblewrap works, so submissions can be graded without a network and apart")
+        yield "ok", "bubblewrap works, so submissions can be graded without a network and apart"
     if why := sandbox.readable(course.folder):
-        yield Finding("fails", f"{why}; move it")
+        yield "fails", f"{why}; move it"
 
 
-def _dates(course: Course, now: datetime) -> Iterator[Finding]:
+def _dates(course: Course, now: datetime) -> Iterator[tuple[str, str]]:
     term = course.term
     if term.end < now.astimezone(course.timezone).date():
-        yield Finding("fails", f"term.end must not be in the past, got {term.end}")
+        yield "fails", f"term.end must not be in the past, got {term.end}"
     for one in course.assignments:
         if not term.begin <= one.due.date() <= term.end:
             said = f"due must be in the term, {term.begin} to {term.end}, got {one.due.date()}"
-            yield Finding("fails", f"{one.name}: {said}")
+            yield "fails", f"{one.name}: {said}"
 
 
-def _students(course: Course) -> Iterator[Finding]:
+def _students(course: Course) -> Iterator[tuple[str, str]]:
     students = {one.student_id for one in roster.load(course.folder)}
     said = f"{counted(len(students), 'student')} in {roster.FILE}"
-    yield Finding("ok" if students else "fails", said)
+    yield "ok" if students else "fails", said
     for name, groups in course.groups.items():
         for student in {one for group in groups for one in group} - students:
-            yield Finding("fails", f"groups.{name}: {student!r} must be in {roster.FILE}, and is not")
+            yield "fails", f"groups.{name}: {student!r} must be in {roster.FILE}, and is not"
 
 
-def _assignment(course: Course, assignment: Assignment, handout: Pack) -> Iterator[Finding]:
+def _assignment(course: Course, assignment: Assignment, handout: Pack) -> Iterator[tuple[str, str]]:
     name, points = assignment.name, f"{handout.points:g}"
-    yield Finding("ok", f"{name}: {assignment.set}, {counted(len(handout.parts), 'part')}, {points} points")
-    if assignment.total is not None and abs(assignment.total - handout.points) > 1e-9:
-        said = f"the points must add up to total, {assignment.total:g}, and add up to {points}"
-        yield Finding("fails", f"{name}: {said}")
+    yield "ok", f"{name}: {assignment.set}, {counted(len(handout.parts), 'part')}, {points} points"
     before = packs.released(course, name)
     if before is not None and before.digest != handout.digest:
-        yield Finding("note", f"{name}: it was released, and course.yml or the book has changed since")
+        yield "note", f"{name}: it was released, and course.yml or the book has changed since"
 
 
-def _own(course: Course, handout: Pack, found: list[ExerciseSet]) -> Iterator[Finding]:
+def _own(course: Course, handout: Pack, found: list[ExerciseSet]) -> Iterator[tuple[str, str]]:
     """Check that checks of own exercises accept the solution, refuse the blank and tell mistakes apart."""
     from ppobook.course.grading import grade_submission, part_seeds
 
@@ -127,7 +107,7 @@ def _own(course: Course, handout: Pack, found: list[ExerciseSet]) -> Iterator[Fi
     for name, one in graded(handout.notebook, "nobody").items():
         if one.kind == "right":
             all_wrong.append(f"the check of {name} must refuse the blank, and accepts it")
-    yield from (Finding("fails", f"{handout.assignment}: {said}") for said in all_wrong)
+    yield from (("fails", f"{handout.assignment}: {said}") for said in all_wrong)
     if not all_wrong:
         said = f"{counted(len(handout.tested), 'check')} tried; the solutions of {files} are right"
-        yield Finding("ok", f"{handout.assignment}: {said}")
+        yield "ok", f"{handout.assignment}: {said}"

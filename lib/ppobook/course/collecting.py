@@ -57,14 +57,10 @@ class Kept:
 
 @dataclass
 class Collected:
-    """The result of a collection: what to say of each hand-in, how many there were, and who is missing.
-
-    ``updated`` hand-ins were kept already, and have another time now.
-    """
+    """The result of a collection: what to say of each hand-in, how many are new, and who is missing."""
 
     said: list[str] = field(default_factory=list)
     new: int = 0
-    updated: int = 0
     again: int = 0
     missing: list[str] = field(default_factory=list)
 
@@ -142,7 +138,6 @@ def _keep(
     result.again += again
     if student and not again:
         result.new += before is None
-        result.updated += before is not None
         result.said.append(f"{'~' if before else '+'} {student}  {_when(course, assignment, student, made)}")
         result.said += [f"    {note}" for note in made.notes]
     if chosen is None:
@@ -150,7 +145,7 @@ def _keep(
         result.said.append(f"! {made.label}: {why}")
     if student is None:
         where = f"nobody in the roster, or not one alone; kept in submitted/{name}/{UNKNOWN}"
-        result.said.append(f"? {made.label}: {where}{_perhaps(course, made.label)}")
+        result.said.append(f"? {made.label}: {where}")
     if before is not None:
         if not again:
             facts = {**before.receipt, "time": time, "late": False}
@@ -175,12 +170,6 @@ def _keep(
     _write(parent, made.time, files)
 
 
-def _perhaps(course: Course, label: str) -> str:
-    """Suggest the student whose id stands before the @ of an e-mail address."""
-    ids = [one.student_id for one in roster.load(course.folder)]
-    return "".join(f"; perhaps that of {one}: --student {one}" for one in ids if label.startswith(f"{one}@"))
-
-
 def _local(course: Course, time: datetime | None) -> str | None:
     return time.astimezone(course.timezone).isoformat(timespec="seconds") if time else None
 
@@ -189,7 +178,7 @@ def _when(course: Course, assignment: Assignment, student: str, made: HandedIn) 
     if made.time is None:
         return "late, time unknown" if made.late else "in time"
     due = lateness.deadline(course, assignment, student)
-    days = lateness.lateness(made.time, due, course.late).days
+    days = lateness.days_late(made.time, due, course.late)
     shown = f"{made.time.astimezone(course.timezone):%Y-%m-%d %H:%M}"
     return f"{shown}, {validation.counted(days, 'day')} late" if days else shown
 
@@ -279,16 +268,16 @@ def _rank(course: Course, one: Kept, due: datetime) -> tuple[float, datetime]:
     if one.time is None:
         late = one.receipt["late"]
         return -0.5 * late, one.collected if late else min(one.collected, due)
-    return -min(lateness.lateness(one.time, due, course.late).days, course.late.days + 1), one.time
+    return -min(lateness.days_late(one.time, due, course.late), course.late.days + 1), one.time
 
 
 def _submission(course: Course, one: Kept, due: datetime, students: tuple[str, ...]) -> Submission:
     """A submission that counts. All points of one that is late by a time unknown count for now."""
     assert one.path is not None
-    known = lateness.lateness(one.time or due, due, course.late)
+    days = lateness.days_late(one.time or due, due, course.late)
     unknown = one.receipt["late"] and one.time is None
-    by = one.receipt["student"]
-    return Submission(students, by, one.path, one.time, known.days, known.share, unknown, due)
+    by, share = one.receipt["student"], lateness.share(days, course.late)
+    return Submission(students, by, one.path, one.time, days, share, unknown, due)
 
 
 def read_times(path: Path, course: Course) -> dict[str, datetime]:

@@ -19,8 +19,7 @@ from jinja2 import Environment, StrictUndefined, Template
 from markupsafe import Markup
 
 from ppobook.course.gradebook import Score
-from ppobook.course.pack import PackPart
-from ppobook.course.records import Record, Sheet, Submission
+from ppobook.course.records import PackPart, Record, Sheet, Submission
 from ppobook.course.safe_text import inline, plain, rendered, statement
 from ppobook.course.settings import Course
 

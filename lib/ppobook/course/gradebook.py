@@ -20,8 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from ppobook.course import trail
-from ppobook.course.pack import PackPart
-from ppobook.course.records import Record, Sheet, Submission, text_digest
+from ppobook.course.records import PackPart, Record, Sheet, Submission, text_digest
 
 FOLDER = "marks"
 EVERYONE = "*"

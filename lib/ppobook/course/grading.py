@@ -22,13 +22,11 @@ from ppobook.teaching.checks import Verdict
 from ppobook.teaching.tags import Notebook
 
 from .calls import MESSAGE, NAME, Grader
-from .limits import Ended
 from .needed import needed
-from .pack import Pack, PackPart
 from .pictures import renewed
 from .rebuild import Rebuilt, RunCell, Unreadable, rebuild, whole
-from .records import digest, keyed_digest
-from .sandbox import Limits, Sandbox
+from .records import Pack, PackPart, digest, keyed_digest
+from .sandbox import Ended, Limits, Sandbox
 
 RESTARTS = 6  # how often a notebook is run again because its process ended
 _MESSAGE = 10_000  # characters of a paragraph that is said of a part

@@ -12,16 +12,17 @@ from __future__ import annotations
 
 import re
 import unicodedata
+import zipfile
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from pathlib import Path, PurePosixPath
 
 from ppobook.course import archives, rebuild
 from ppobook.course.archives import LARGEST, File, RefusedError, moment
-from ppobook.course.pack import Pack
 from ppobook.course.rebuild import whole
+from ppobook.course.records import Pack
 from ppobook.course.roster import Student
 from ppobook.course.settings import Course
 from ppobook.teaching.tags import part
@@ -230,3 +231,41 @@ def _is_of(content: bytes, pack: Pack) -> bool:
     """Return whether a notebook has a cell of a pack that students fill in."""
     parts = ((cell["id"], part(cell)) for cell in pack.notebook["cells"])
     return any(f'"{one}"'.encode() in content for one, p in parts if p is not None and p.role != "test")
+
+
+# --- feedback in return -------------------------------------------------------------------------------------
+
+
+def places(names: Iterable[str], file: str) -> dict[str, str]:
+    """Return where a page called `file` goes in a zip, by the labels of the submissions in a download.
+
+    Moodle and Canvas find a student by the name of a file in their own download, Canvas by its number.
+    """
+    found: dict[str, str] = {}
+    for name in names:
+        if one := MOODLE.match(name):
+            found[f"{one['name']}_{one['number']}"] = (
+                f"{one['name']}_{one['number']}_assignsubmission_file_{file}"
+            )
+        elif one := CANVAS.fullmatch(name):
+            place = f"{one['name']}_{one['late'] or ''}{one['number']}_{one['file']}_{file}"
+            found[f"{one['name']}_{one['number']}"] = place
+    return found
+
+
+def zipped(download: Path, pages: Mapping[str, Path], out: Path, file: str) -> list[str]:
+    """Write the zip, and return the labels in the platform's `download` for which there is no page.
+
+    `pages` are by the label of a submission, as its receipt has it; in the zip each is called `file`.
+    """
+    with zipfile.ZipFile(download) as archive:
+        found = places(archive.namelist(), file)
+    if not found:
+        raise ValueError(
+            f"the download must be a zip of Moodle or Canvas, got other names in {download.name}"
+        )
+    with zipfile.ZipFile(out, "w", zipfile.ZIP_DEFLATED) as archive:
+        for label, place in sorted(found.items()):
+            if label in pages:
+                archive.write(pages[label], place)
+    return sorted(found.keys() - pages.keys())

@@ -2,11 +2,6 @@
 
 from __future__ import annotations
 
-import re
-import tomllib
-from datetime import datetime
-from pathlib import Path
-
 from ppobook.course.settings import Assignment, Course, Late
 from ppobook.teaching.tags import Cell, Exercise
 from ppobook.validation import counted
@@ -26,11 +21,6 @@ _NAMED = """\
 import ppobook"""
 
 
-def date_in_words(moment: datetime) -> str:
-    """2027-03-01 23:59 (Europe/Berlin)."""
-    return f"{moment:%Y-%m-%d %H:%M} ({moment.tzinfo})"
-
-
 def late_in_words(late: Late) -> str:
     """The late policy, in one or two sentences."""
     minutes = int(late.grace.total_seconds()) // 60
@@ -42,15 +32,12 @@ def late_in_words(late: Late) -> str:
     return f"{grace}For each day begun, {lost}; after {days} nothing counts."
 
 
-def in_points(points: float) -> str:
-    return f"{points:g} point{'' if points == 1 else 's'}"
-
-
 def front_cell(
     course: Course, assignment: Assignment, origin: str, rows: list[tuple[Exercise, float]]
 ) -> Cell:
     """The first cell of a pack: what it is worth and until when, what is in it, and the text on AI use."""
-    total = in_points(sum(points for _, points in rows))
+    total = sum(points for _, points in rows)
+    due = f"{assignment.due:%Y-%m-%d %H:%M} ({assignment.due.tzinfo})"
     table = ["| exercise | kind | minutes | points |", "|---|---|---|---|"]
     table += [f"| {one.title} | {one.kind} | {one.minutes} | {points:g} |" for one, points in rows]
     lines = [
@@ -58,7 +45,7 @@ def front_cell(
         "",
         f"{course.title}. The exercises come from {origin}.",
         "",
-        f"**{total}** in total, due **{date_in_words(assignment.due)}**. {late_in_words(course.late)}",
+        f"**{total:g} points** in total, due **{due}**. {late_in_words(course.late)}",
         "",
         *table,
         "",
@@ -67,21 +54,20 @@ def front_cell(
     ]
     if course.ai_use:
         lines += ["", f"**On using AI.** {course.ai_use}"]
-    return {"cell_type": "markdown", "id": "assignment", "metadata": {}, "source": "\n".join(lines)}
+    return {"cell_type": "markdown", "metadata": {}, "source": "\n".join(lines)}
 
 
-def how_to_hand_in(course: Course, assignment: Assignment, file: str, points: float) -> str:
-    """The page on how to hand in, Markdown."""
+def how_to_hand_in(course: Course, assignment: Assignment) -> str:
+    """The page on how to hand in, Markdown. Points and dates are said in the notebook alone."""
+    file = f"{assignment.name}.ipynb"
     install = (
         "`pip install -r requirements.txt`; then `jupyter lab`."
         if course.book
         else "Use the environment that your course gives you, which has the book's library, `ppobook`; then "
         "`jupyter lab`."
     )
-    text = f"""\
+    return f"""\
 # How to hand in {assignment.name}
-
-{course.title}: {in_points(points)}, due {date_in_words(assignment.due)}.
 
 1. Install the course's environment once. {install}
 2. Open `{file}` in JupyterLab and work in it. Save often.
@@ -91,13 +77,12 @@ def how_to_hand_in(course: Course, assignment: Assignment, file: str, points: fl
    in it will do. Nothing else is read: no other notebook, no module of your own.
 
 You may hand in as often as you like. What counts is the last one in time; handing in once more when it is too
-late loses nothing. {late_in_words(course.late)}
+late loses nothing.
 
 Your functions are graded by running your notebook from top to bottom in a fresh kernel, without a network and
 within {course.grading.cell_seconds} seconds a cell. The given cells are put back as they were handed out, so
 keep your changes in the cells that are yours. Cells that you add stay where they are.
 """
-    return f"{text}\n## On using AI\n\n{course.ai_use}\n" if course.ai_use else text
 
 
 # --- the environment in which a pack opens ------------------------------------------------------------------
@@ -108,22 +93,10 @@ def install_cell(course: Course) -> Cell:
     # Without the extra "lab", which would replace the Jupyter that runs this.
     library = f"ppobook[plot] @ git+{course.book}"
     source = _INSTALL.replace("LIBRARY", library) if course.book else _NAMED
-    cell: Cell = {"cell_type": "code", "id": "install", "metadata": {}, "source": source}
-    return {**cell, "outputs": [], "execution_count": None}
+    return {"cell_type": "code", "metadata": {}, "source": source, "outputs": [], "execution_count": None}
 
 
-def requirements(course: Course, book: Path) -> str:
-    """The text of requirements.txt: the direct requirements, in the versions of constraints.txt."""
-    project = tomllib.loads((book / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-    needed = [*project["dependencies"], *project["optional-dependencies"]["lab"]]
-    pinned = (book / "constraints.txt").read_text(encoding="utf-8")
-    versions = {_plain(name): version for name, version in re.findall(r"^([\w.-]+)==(\S+)", pinned, re.M)}
-    names = sorted(re.split(r"[^\w.-]", one)[0] for one in needed)
-    pins = [f"{name}=={versions[_plain(name)]}" for name in names if _plain(name) in versions]
-    by_hand = "# and the book's library, ppobook, which your course gives you"
-    library = f"ppobook[lab] @ git+{course.book}" if course.book else by_hand
-    return "\n".join([f"--extra-index-url {CPU}", *pins, library, ""])
-
-
-def _plain(name: str) -> str:
-    return re.sub(r"[-_.]+", "-", name).lower()
+def requirements(course: Course) -> str:
+    """The text of requirements.txt: the library with JupyterLab, in the versions of constraints.txt."""
+    library = f"ppobook[lab] @ git+{course.book}"
+    return f"--extra-index-url {CPU}\n--constraint constraints.txt\n{library}\n"

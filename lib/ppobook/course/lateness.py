@@ -6,7 +6,6 @@ The minute that a due time names belongs to it: due 23:59, handed in at 23:59:40
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from ppobook.course import roster, trail
@@ -16,36 +15,30 @@ MINUTE = timedelta(minutes=1)
 DAY = timedelta(days=1)
 
 
-@dataclass(frozen=True)
-class Lateness:
-    """Lateness: the days begun after the due time, and the share of the points that still counts."""
-
-    days: int
-    share: float
-
-
 def deadline(course: Course, assignment: Assignment, student: str) -> datetime:
     """Return when a student's submission is due: with an extension of their own, or of one in their group."""
     given, members = extensions(course, assignment), course.group(assignment.name, student)
     return max([assignment.due, *(given[member] for member in members if member in given)])
 
 
-def lateness(time: datetime, due: datetime, late: Late) -> Lateness:
-    """Compute the lateness of a submission. Days are those of the clock of `due`: its changes cost nobody."""
+def days_late(time: datetime, due: datetime, late: Late) -> int:
+    """Count the days begun after the due time by the clock of `due`, whose changes cost nobody."""
     # Two times of one zone would be compared by their clocks, which in autumn show an hour twice.
     if time.timestamp() < (due.timestamp() + (MINUTE + late.grace).total_seconds()):
-        return Lateness(0, 1.0)
+        return 0
     local = time.astimezone(due.tzinfo).replace(tzinfo=None)
-    days = max(1, math.ceil((local - due.replace(tzinfo=None) - MINUTE + timedelta.resolution) / DAY))
-    if days > late.days:
-        return Lateness(days, 0.0)
-    return Lateness(days, round(max(0.0, 1 - late.per_day / 100 * days), 8))
+    return max(1, math.ceil((local - due.replace(tzinfo=None) - MINUTE + timedelta.resolution) / DAY))
+
+
+def share(days: int, late: Late) -> float:
+    """Return the share of the points that still counts after so many days."""
+    return round(max(0.0, 1 - late.per_day / 100 * days), 8) if days <= late.days else 0.0
 
 
 def over(course: Course, assignment: Assignment, now: datetime) -> bool:
     """Return whether no later hand-in can count, with late days and extensions considered."""
     last = max([assignment.due, *extensions(course, assignment).values()])
-    return lateness(now, last, course.late).days > course.late.days
+    return days_late(now, last, course.late) > course.late.days
 
 
 def extend(course: Course, student: str, assignment: str, until: datetime, reason: str) -> None:

@@ -1,4 +1,4 @@
-"""Notes on a submission for the instructor: what was seen in its source, never a deduction.
+"""Notes on a submission for the instructor, and similar answers: what was seen, never a deduction.
 
 Only cells that differ from what the student was handed are read, whatever their formatting. The notes are
 easy to avoid and may name somebody who found the short way; a talk about the code says more.
@@ -7,10 +7,17 @@ easy to avoid and may name somebody who found the short way; a talk about the co
 from __future__ import annotations
 
 import ast
-from collections.abc import Collection, Iterator, Mapping
+import io
+import itertools
+import keyword
+import tokenize
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
 
-from ppobook.course.pack import Pack
 from ppobook.course.rebuild import RunCell, Unreadable, rebuild
+from ppobook.course.records import Pack
+from ppobook.course.safe_text import plain as escaped
 from ppobook.course.sources import lines, parsed, plain
 from ppobook.teaching.tags import Notebook
 
@@ -33,11 +40,7 @@ class Looks:
         code = [cell for notebook in handed_out for cell in notebook["cells"] if cell["cell_type"] == "code"]
         self.same = {plain(cell["source"]) for cell in code}
         trees = [tree for cell in code if (tree := parsed(cell["source"])) is not None]
-        blanks = [tree for tree in trees if "NotImplementedError" in _names(tree)]
-        imports = [one for tree in trees for one in _imports(tree)]
-        self.modules = {module for module, _ in imports} | {"ppobook.teaching"}
-        self.library = {name for module, name in imports if module.startswith("ppobook.")}
-        self.library -= {"check"}.union(*map(_names, blanks))
+        self.modules = {module for tree in trees for module in _imports(tree)} | {"ppobook.teaching"}
         self.lines = {line for tree in trees for line in lines(tree)}
 
     def of(self, submission: bytes) -> list[str]:
@@ -62,30 +65,115 @@ class Looks:
                 yield f"uses `{name}`"
             if name in _DECODING:
                 yield f"decodes something (`{name}`)"
-        for module, _ in _imports(tree):
+        for module in _imports(tree):
             if module.startswith("ppobook.") and module not in self.modules:
                 yield f"imports `{module}`, which the pack does not"
         if cell.kind == "solution" and cell.name in self.model:
             answer = parsed(self.model[cell.name]) or ast.Module([], [])
-            for name in sorted(self.library & _names(tree) - _names(answer)):
-                yield f"uses `{name}` of the book's library"
             theirs, ours = ([line for line in lines(one) if line not in self.lines] for one in (tree, answer))
             if len(ours) >= _LINES and len("".join(ours)) >= _CHARACTERS and _within(ours, theirs):
                 yield f"has the {len(ours)} lines of the book's solution"
 
 
-def _imports(tree: ast.AST) -> Iterator[tuple[str, str]]:
-    """The modules that a tree imports, each with the name under which something of it is known."""
+def _imports(tree: ast.AST) -> Iterator[str]:
+    """The modules that a tree imports."""
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
-            yield from ((alias.name, alias.asname or alias.name) for alias in node.names)
+            yield from (alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
-            yield from ((node.module or "", alias.asname or alias.name) for alias in node.names)
-
-
-def _names(tree: ast.AST) -> set[str]:
-    return {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}
+            yield node.module or ""
 
 
 def _within(ours: list[str], theirs: list[str]) -> bool:
     return any(theirs[i : i + len(ours)] == ours for i in range(len(theirs) - len(ours) + 1))
+
+
+# --- similar answers ----------------------------------------------------------------------------------------
+
+# Two answers are compared by the runs of tokens that they share. Names, comments and layout make no
+# difference, and what was handed out does not count, so a Hunt whose function was mended in one line is
+# compared by that line. Short answers are left out: they are often alike because there is one way to write
+# them.
+Run = tuple[str, ...]
+
+RUN = 5  # tokens that are compared at once
+SHORTEST = 25  # runs of its own that an answer must have to be compared
+ALIKE = 0.8  # the share of runs in common from which two answers are listed
+LONGEST = 20_000  # characters of an answer
+
+
+@dataclass(frozen=True)
+class Alike:
+    """Two answers to one part, and the share of their runs that they have in common."""
+
+    part: str
+    share: float
+    students: tuple[str, ...]
+    sources: tuple[str, ...]
+
+
+def similar(pack: Pack, submissions: Mapping[str, bytes]) -> list[Alike]:
+    """Return the answers that are equal or nearly so, part by part, the most alike first.
+
+    `submissions` has by student or group the bytes of the notebook that counts.
+    """
+    answers: dict[str, dict[str, str]] = {one.name: {} for one in pack.tested}
+    for student, content in submissions.items():
+        try:
+            cells = rebuild(pack.notebook, content).cells
+        except Unreadable:
+            continue
+        for cell in cells:
+            if cell.kind == "solution" and cell.name in answers and len(cell.source) <= LONGEST:
+                answers[cell.name][student] = cell.source
+    code = [cell["source"] for cell in pack.notebook["cells"] if cell["cell_type"] == "code"]
+    given = {run for source in code for run in _runs(source)}
+    return [one for part, sources in answers.items() for one in _alike(part, sources, given)]
+
+
+def _alike(part: str, sources: Mapping[str, str], given: set[Run]) -> list[Alike]:
+    runs = {student: _runs(source) - given for student, source in sources.items()}
+    long = [student for student in runs if len(runs[student]) >= SHORTEST]
+    found: list[Alike] = []
+    for who in itertools.combinations(long, 2):
+        one, other = (runs[student] for student in who)
+        share = len(one & other) / len(one | other)
+        if share >= ALIKE:
+            found.append(Alike(part, share, who, tuple(sources[student] for student in who)))
+    return sorted(found, key=lambda pair: (-pair.share, pair.students))
+
+
+def _runs(source: str) -> set[Run]:
+    """Return the runs of tokens of a source, in which all names but attributes and keywords are one.
+
+    Values that are written out are left out: whoever fills a table by hand writes the same numbers.
+    """
+    tree = parsed(source)
+    tokens = [] if tree is None else list(_tokens("\n".join(lines(tree))))
+    return set(zip(*(tokens[i:] for i in range(RUN)), strict=False))
+
+
+def _tokens(source: str) -> Iterator[str]:
+    before = ""
+    with suppress(tokenize.TokenError):  # a string over several lines of which some were left out
+        for token in tokenize.generate_tokens(io.StringIO(source).readline):
+            name = token.type == tokenize.NAME and not keyword.iskeyword(token.string) and before != "."
+            if token.type not in (tokenize.NEWLINE, tokenize.NL, tokenize.INDENT, tokenize.DEDENT):
+                yield "name" if name else token.string
+            before = token.string
+
+
+def page(title: str, found: Sequence[Alike]) -> str:
+    """One HTML page with the answers side by side."""
+    rows = []
+    for one in found:
+        cells = "".join(
+            f"<td><b>{escaped(student)}</b><pre>{escaped(source)}</pre></td>"
+            for student, source in zip(one.students, one.sources, strict=True)
+        )
+        rows.append(f"<h2>{escaped(one.part)}: {one.share:.0%} in common</h2><table><tr>{cells}</tr></table>")
+    style = "body{font-family:sans-serif}td{vertical-align:top;padding-right:2em}pre{white-space:pre-wrap}"
+    return (
+        f'<!doctype html>\n<html lang="en">\n<head><meta charset="utf-8"><title>{escaped(title)}</title>'
+        f"<style>{style}</style></head>\n<body><h1>{escaped(title)}</h1>\n{''.join(rows)}</body></html>\n"
+    )

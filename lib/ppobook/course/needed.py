@@ -44,9 +44,9 @@ def needed(cells: list[RunCell], asked: Iterable[str] = ()) -> list[RunCell]:
             return cells
         for statement in body:
             if isinstance(statement, ast.Import | ast.ImportFrom):
-                imported |= {(alias.asname or alias.name).partition(".")[0] for alias in statement.names}
+                imported |= _defined(statement)
             if check_call(statement):
-                wanted |= _names(statement)
+                wanted |= _used(ast.unparse(statement))
             else:
                 statements.append((index, statement))
     lines: dict[int, set[int]] = {}
@@ -55,7 +55,7 @@ def needed(cells: list[RunCell], asked: Iterable[str] = ()) -> list[RunCell]:
         found = [one for one in statements if wanted.intersection(_made(one[1], imported))]
         statements = [one for one in statements if one not in found]
         for index, statement in found:
-            wanted |= _names(statement)
+            wanted |= _used(ast.unparse(statement))
             first = min([statement.lineno, *(d.lineno for d in getattr(statement, "decorator_list", []))])
             lines.setdefault(index, set()).update(range(first, (statement.end_lineno or first) + 1))
     return [
@@ -69,30 +69,24 @@ def _only(source: str, lines: set[int]) -> str:
     return "\n".join(found).rstrip()
 
 
-def _names(statement: ast.stmt) -> set[str]:
-    return _used(ast.unparse(statement))
-
-
 def _used(source: str) -> set[str]:
     """The names that code takes from around it; every word of it, where it's no Python."""
     found = names(source)
     return set(_WORD.findall(source)) if found is None else found.used
 
 
+def _defined(statement: ast.stmt) -> set[str]:
+    found = names(ast.unparse(statement))
+    return found.defined if found else set()
+
+
 def _made(statement: ast.stmt, imported: set[str]) -> Iterator[str]:
     """The names that a statement makes, or whose objects it may change."""
+    yield from _defined(statement)
     if isinstance(statement, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
-        yield statement.name
-        return
-    if isinstance(statement, ast.Import | ast.ImportFrom):
-        yield from ((alias.asname or alias.name).partition(".")[0] for alias in statement.names)
         return
     for node in ast.walk(statement):
-        if isinstance(node, ast.Name) and not isinstance(node.ctx, ast.Load):
-            yield node.id
-        elif isinstance(node, ast.FunctionDef | ast.ClassDef):
-            yield node.name
-        elif isinstance(node, ast.Attribute | ast.Subscript) and not isinstance(node.ctx, ast.Load):
+        if isinstance(node, ast.Attribute | ast.Subscript) and not isinstance(node.ctx, ast.Load):
             yield from _base(node)
         elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
             for base in _base(node.func):

@@ -20,10 +20,9 @@ from dataclasses import asdict
 from pathlib import Path
 
 from ppobook.course import masters, own_checks, sets, trail, variants
-from ppobook.course.choosing import choose
 from ppobook.course.handing_in import front_cell, how_to_hand_in, install_cell, requirements
-from ppobook.course.pack import Pack, PackPart, answers_of
-from ppobook.course.sets import ExerciseSet
+from ppobook.course.records import Pack, PackPart, answers_of
+from ppobook.course.sets import ExerciseSet, choose
 from ppobook.course.settings import Assignment, Course
 from ppobook.course.variants import Variant
 from ppobook.run.files import atomic_write
@@ -110,7 +109,6 @@ def make(course: Course, assignment: Assignment) -> Pack:
             parts += _parts(reader, master, rubrics, assignment)
             own_checks.handed_in_later(reader, stack.enter_context(own_checks.known(one)))
             cells += reader
-    notebook: Notebook = {**found[0].notebook, "metadata": copy.deepcopy(masters.METADATA), "cells": cells}
     worth = {one.name: one.points for one in parts}
     if len(worth) < len(parts):
         raise ValueError("each part must be in it once, got one that two of its sets have")
@@ -118,19 +116,16 @@ def make(course: Course, assignment: Assignment) -> Pack:
         choice("points", name, worth)
     rows = [
         (one, sum(worth[p.name] for p in one.parts if p.points is not None))
-        for one in masters.exercises(notebook)
+        for one in masters.exercises({"cells": cells})
     ]
     origin = " and ".join(
         "your instructor" if one.own else f"chapter {number_of(one.name)} of the book" for one in found
     )
-    notebook["cells"] = [front_cell(course, assignment, origin, rows), install_cell(course), *cells]
-    used: dict[str, int] = {}
+    # Ids anew, since a given cell may stand in two sets.
+    notebook = masters.notebook([front_cell(course, assignment, origin, rows), install_cell(course), *cells])
     for cell in notebook["cells"]:
-        used[cell["id"]] = used.get(cell["id"], 0) + 1
-        if used[cell["id"]] > 1:  # a given cell of two sets
-            cell["id"] += f"-of-{used[cell['id']]}"
         _mark(cell, worth)
-    return Pack(assignment.name, notebook, tuple(parts), assignment.set, f"{assignment.name}.ipynb")
+    return Pack(assignment.name, notebook, tuple(parts), assignment.set)
 
 
 def _of_set(
@@ -232,10 +227,12 @@ def zipped(course: Course, pack: Pack) -> bytes:
     """The zip that students get; its times are fixed and nothing is compressed, so its bytes are the same."""
     assignment = course.assignment(pack.assignment)
     files = {
-        pack.file: _json(pack.notebook),
-        "HOW_TO_HAND_IN.md": how_to_hand_in(course, assignment, pack.file, pack.points),
-        "requirements.txt": requirements(course, find_source()),
+        f"{pack.assignment}.ipynb": _json(pack.notebook),
+        "HOW_TO_HAND_IN.md": how_to_hand_in(course, assignment),
     }
+    if course.book:
+        files["requirements.txt"] = requirements(course)
+        files["constraints.txt"] = (find_source() / "constraints.txt").read_text(encoding="utf-8")
     content = io.BytesIO()
     with zipfile.ZipFile(content, "w", zipfile.ZIP_STORED) as archive:
         for name, text in files.items():

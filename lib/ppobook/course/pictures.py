@@ -10,7 +10,7 @@ from __future__ import annotations
 import base64
 import io
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from html import escape
 from typing import Any
 from urllib.parse import unquote
@@ -27,7 +27,6 @@ UNREADABLE = "[a picture that can't be shown: JPEG, PNG, WebP and GIF can]"
 _HTML = re.compile(r"""<img\s(?>[^<>]*?src=["']?((?:attachment|data):[^"'<>\s]+))[^<>]*+>""")
 _ATTACHED = re.compile(r"attachment:([^)\s\"'<>]+)")
 _DATA = re.compile(r"!\[([^\[\]]*)\]\(<?data:(image/[\w.+-]+);base64,([A-Za-z0-9+/=%\s]*+)>?[^()]*+\)")
-PLACE = re.compile(r"picture:(\d{1,2})")
 
 
 def inlined(source: str, attachments: Any) -> str:
@@ -82,23 +81,14 @@ def _jpeg(content: str) -> str | None:
     return base64.b64encode(made.getvalue()).decode()
 
 
-def taken_out(text: str) -> tuple[str, list[str]]:
-    """A text with a short place for each picture that was written anew, and these pictures' addresses."""
-    found: list[str] = []
-
-    def one(match: re.Match[str]) -> str:
-        if match[2] != "image/jpeg" or len(found) >= MOST:
-            return UNREADABLE
-        found.append(f"data:image/jpeg;base64,{match[3]}")
-        return f"![{match[1]}](picture:{len(found) - 1})"
-
-    return _DATA.sub(one, text), found
-
-
-def element(address: str, words: str, found: Sequence[str]) -> str:
-    """The HTML of the picture at a place."""
-    place = PLACE.fullmatch(address)  # an empty address passes the parser
-    if place is None or (number := int(place[1])) >= len(found):
-        return escape(UNREADABLE)
-    label = escape(words.strip() or f"picture {number + 1} of the answer")
-    return f'<img src="{escape(found[number])}" alt="{label}">'
+def divided(text: str) -> Iterator[tuple[str, str]]:
+    """The pieces of a text, each with the HTML of the picture behind it, which is empty behind the last."""
+    end = 0
+    for number, found in enumerate(_DATA.finditer(text), 1):
+        shown = escape(UNREADABLE)
+        if found[2] == "image/jpeg" and number <= MOST:
+            label = escape(found[1].strip() or f"picture {number} of the answer")
+            shown = f'<img src="data:image/jpeg;base64,{escape(found[3])}" alt="{label}">'
+        yield text[end : found.start()], f"<p>{shown}</p>"
+        end = found.end()
+    yield text[end:], ""

@@ -1,23 +1,89 @@
-"""Records that pass between grading, the gradebook and feedback: sheets, submissions, results.
+"""Records that pass between handing out, grading, the gradebook and feedback.
 
-A *sheet* says what an assignment asks for and what it is worth. A *submission* is what counts of one student
-or group. A *record* is the file `graded/ASSIGNMENT/STUDENT.json`: the result of grading that submission, with
+A *pack* is an assignment as it was handed out, with the data on its parts that grading needs. A *sheet* says
+what it asks for and what it is worth by now. A *submission* is what counts of one student or group. A
+*record* is the file `graded/ASSIGNMENT/STUDENT.json`: the result of grading what this student handed in, with
 the digests of everything it depends on.
 """
 
 from __future__ import annotations
 
+import ast
 import hashlib
 import hmac
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from datetime import datetime
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from ppobook.course.pack import PackPart, named
+from ppobook.course.sources import check_call
 from ppobook.run.files import atomic_write
+from ppobook.teaching.tags import Notebook
+from ppobook.validation import choice
+
+
+@dataclass(frozen=True)
+class PackPart:
+    """A part that earns points: ``role`` is "test" or "manual".
+
+    A tested part has the ``expression`` that its check is given and, in ``partial``, the share of the points
+    that some named mistakes earn; a manual one has its ``question`` and ``rubric`` in Markdown. ``exercise``
+    is the label and ``title`` the title of its exercise.
+    """
+
+    name: str
+    role: str
+    points: float
+    exercise: str = ""
+    title: str = ""
+    expression: str = ""
+    question: str = ""
+    rubric: str = ""
+    partial: Mapping[str, float] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Pack:
+    """An assignment as it was handed out; ``set`` names its exercise sets."""
+
+    assignment: str
+    notebook: Notebook
+    parts: tuple[PackPart, ...]
+    set: str = ""
+
+    @property
+    def tested(self) -> tuple[PackPart, ...]:
+        return tuple(one for one in self.parts if one.role == "test")
+
+    @property
+    def manual(self) -> tuple[PackPart, ...]:
+        return tuple(one for one in self.parts if one.role == "manual")
+
+    @property
+    def points(self) -> float:
+        return sum(one.points for one in self.parts)
+
+    @cached_property
+    def digest(self) -> str:
+        """A digest of all of it: grades that were given for another pack are given again."""
+        return hashlib.sha256(json.dumps(asdict(self), sort_keys=True).encode()).hexdigest()
+
+    def part(self, name: str) -> PackPart:
+        return named(self.parts, name)
+
+
+def named(parts: Sequence[PackPart], name: str) -> PackPart:
+    names = [one.name for one in parts]
+    return parts[names.index(choice("the part", name, names))]
+
+
+def answers_of(source: str) -> dict[str, str]:
+    """Return the expressions handed to `check`, by exercise: ``check("dpo-loss", loss)`` -> ``loss``."""
+    calls = filter(None, map(check_call, ast.parse(source).body))
+    return {ast.literal_eval(call.args[0]): ast.unparse(call.args[1]) for call in calls}
 
 
 @dataclass(frozen=True)
@@ -70,7 +136,6 @@ class Record:
     """The result of grading, as it is kept on the disk."""
 
     assignment: str
-    student: str
     by: str
     submission: str
     pack: str
@@ -108,7 +173,7 @@ def graded_file(folder: Path, assignment: str, student: str) -> Path:
 
 
 def write_record(folder: Path, record: Record) -> None:
-    path = graded_file(folder, record.assignment, record.student)
+    path = graded_file(folder, record.assignment, record.by)
     path.parent.mkdir(parents=True, exist_ok=True)
     text = json.dumps(asdict(record), ensure_ascii=False, indent=1, allow_nan=False)
     atomic_write(path, f"{text}\n")
@@ -122,9 +187,10 @@ def read_record(folder: Path, assignment: str, student: str) -> Record | None:
         return None
 
 
-def read_records(folder: Path, assignment: str, students: Iterable[str]) -> dict[str, Record]:
-    found = {student: read_record(folder, assignment, student) for student in students}
-    return {student: record for student, record in found.items() if record is not None}
+def read_records(folder: Path, assignment: str, submissions: Iterable[Submission]) -> dict[str, Record]:
+    """The records of submissions, by student."""
+    found = [(one, read_record(folder, assignment, one.by)) for one in submissions]
+    return {student: record for one, record in found if record is not None for student in one.students}
 
 
 def digest(content: bytes) -> str:

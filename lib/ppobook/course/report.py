@@ -5,10 +5,9 @@ from __future__ import annotations
 import statistics
 from collections.abc import Iterator, Mapping
 
-from ppobook.course.feedback import headed, number
+from ppobook.course.feedback import number
 from ppobook.course.gradebook import Score
-from ppobook.course.pack import PackPart
-from ppobook.course.records import Record, Sheet
+from ppobook.course.records import PackPart, Record, Sheet
 from ppobook.course.safe_text import line
 from ppobook.course.work import State
 
@@ -30,7 +29,7 @@ def report(state: State, students: int, *, names: bool = False) -> str:
     decide = displaced({by: record for by, (record, _) in mine.items()})
     if late := [who for one in state.submissions if one.late_unknown for who in one.students]:
         decide[_UNKNOWN] = late
-    wrong, think = _mistakes(sheet, mine)
+    wrong = _mistakes(sheet, mine)
     looks: _Rows = {}
     for by, (record, _) in mine.items():
         for said in record.result.get("looks") or ():
@@ -41,8 +40,6 @@ def report(state: State, students: int, *, names: bool = False) -> str:
         lines += ["", heading] if rows else []
         for said, who in sorted(rows.items(), key=lambda row: (-len(row[1]), row[0])):
             lines.append(f"  {len(who):>3} × {said}" + (f" ({', '.join(who)})" if names else ""))
-            if rows is wrong and said in think:
-                lines.append(f"        {think[said]}")
     return "\n".join(line(one, 2000) for one in lines).rstrip()
 
 
@@ -82,10 +79,9 @@ def _written(record: Record, part: PackPart) -> bool:
     return record.parts.get(part.name, {}).get("kind") not in (None, "not yet", "missing", "unreadable")
 
 
-def _mistakes(sheet: Sheet, mine: _Mine) -> tuple[_Rows, dict[str, str]]:
-    """The mistakes and who made them, and what the check asks its reader to think about."""
+def _mistakes(sheet: Sheet, mine: _Mine) -> _Rows:
+    """The mistakes, each with who made it."""
     found: _Rows = {}
-    think: dict[str, str] = {}
     for part in sheet.parts:
         for student, (record, _) in mine.items():
             verdict = record.parts.get(part.name, {})
@@ -96,10 +92,7 @@ def _mistakes(sheet: Sheet, mine: _Mine) -> tuple[_Rows, dict[str, str]]:
             if kind == "mistake" and name in part.partial:
                 said += f", worth {number(100 * part.partial[name])} % of the points"
             found.setdefault(said, []).append(student)
-            for head, text in map(headed, verdict.get("said", ())):
-                if head == "Think":
-                    think.setdefault(said, text)
-    return found, think
+    return found
 
 
 def _summary(state: State, mine: _Mine, students: int) -> str:

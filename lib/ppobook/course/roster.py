@@ -125,10 +125,9 @@ def merged(folder: Path, new: Sequence[Student]) -> tuple[list[Student], list[st
             continue
         facts = {name: value or getattr(old, name) for name, value in asdict(student).items()}
         after.append(Student(**facts))
-        differs = [name for name in COLUMNS if facts[name] != getattr(old, name)]
+        differs = [f"{name} {facts[name]}" for name in COLUMNS if facts[name] != getattr(old, name)]
         if differs:
-            changes = (f"{name} {getattr(old, name)!r} → {facts[name]!r}" for name in differs)
-            said.append(f"~ {student.student_id}  {', '.join(changes)}")
+            said.append(f"~ {student.student_id}  {', '.join(differs)}")
     for one in before.values():
         if any((folder / SUBMITTED).glob(f"*/{one.student_id}")):
             after.append(one)

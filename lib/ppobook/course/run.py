@@ -8,7 +8,7 @@ submissions that it was grading.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -20,7 +20,7 @@ from ppobook.course.records import (
     Sheet,
     Submission,
     digest,
-    read_records,
+    read_record,
     write_record,
 )
 from ppobook.run.progress import Progress
@@ -72,8 +72,8 @@ def grade(
         count = 0
         with Progress(len(todo), 0, name, "submission", shown) as progress:
             for submission, result, error in graded(todo, open_grader, processes, seconds):
-                for record in _records(folder, sheet, submission, result, error, part) if result else ():
-                    write_record(folder, record)
+                if result:
+                    write_record(folder, _record(folder, sheet, submission, result, error, part))
                 if error:
                     (nothing if result else failed)[submission.by] = error
                 count += 1
@@ -90,42 +90,34 @@ def due(
     again: bool = False,
 ) -> list[Submission]:
     """The submissions that have to be graded; with a `part`, those of which it can be graded again."""
-    students = [student for submission in submissions for student in submission.students]
-    records = read_records(folder, sheet.assignment, students)
 
     def holds(submission: Submission) -> bool:
-        mine = [records.get(student) for student in submission.students]
-        content = digest(submission.path.read_bytes())
-        return all(
+        record = read_record(folder, sheet.assignment, submission.by)
+        return (
             record is not None
-            and (record.submission, record.by, record.pack) == (content, submission.by, sheet.pack)
+            and record.submission == digest(submission.path.read_bytes())
+            and record.pack == sheet.pack
             and (part is not None or record.checks == sheet.checks)
-            for record in mine
         )
 
     # What isn't graded yet is left to `grade`.
     return [one for one in submissions if again or holds(one) == (part is not None)]
 
 
-def _records(
+def _record(
     folder: Path,
     sheet: Sheet,
     submission: Submission,
     result: Mapping[str, Any],
     error: str,
     part: str | None,
-) -> Iterator[Record]:
+) -> Record:
     content = digest(submission.path.read_bytes())
-    old = read_records(folder, sheet.assignment, submission.students)
-    for student in submission.students:
-        before = old.get(student)
-        if error and before is not None and before.submission == content:
-            continue  # what was found earlier is better than nothing
-        if part is not None and before is not None:
-            parts = {**before.parts, part: result["parts"][part]}
-            checks = {**before.checks, part: sheet.checks[part]}
-            yield replace(before, result={**before.result, "parts": parts}, checks=checks)
-            continue
-        yield Record(
-            sheet.assignment, student, submission.by, content, sheet.pack, dict(sheet.checks), result
-        )
+    before = read_record(folder, sheet.assignment, submission.by)
+    if before is not None and error and before.submission == content:
+        return before  # what was found earlier is better than nothing
+    if before is not None and part is not None:
+        parts = {**before.parts, part: result["parts"][part]}
+        checks = {**before.checks, part: sheet.checks[part]}
+        return replace(before, result={**before.result, "parts": parts}, checks=checks)
+    return Record(sheet.assignment, submission.by, content, sheet.pack, dict(sheet.checks), result)

@@ -10,9 +10,12 @@ from __future__ import annotations
 import functools
 import re
 from collections.abc import Sequence
-from html import escape
+from html import escape, unescape
+from types import MappingProxyType
 from typing import Any
+from xml.etree.ElementTree import Element, tostring
 
+from latex2mathml.converter import Converter
 from markdown_it import MarkdownIt
 from markdown_it.token import Token
 from mdit_py_plugins.amsmath import amsmath_plugin
@@ -20,7 +23,6 @@ from mdit_py_plugins.dollarmath import dollarmath_plugin
 from mdit_py_plugins.myst_role import myst_role_plugin
 
 from ppobook.course import pictures
-from ppobook.course.formulas import mathml
 
 # A longer text is truncated: nobody reads it, and it would only make pages slow.
 LIMIT = 20_000
@@ -30,6 +32,19 @@ _DIRECTIVE = re.compile(r"^:{3,}\{([\w-]+)\}[ \t]*(.*)\n(?::[\w-]+:.*\n)*", re.M
 _CONTROLS = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ud800-\udfff]")
 # What turns the direction of writing round, of all that follows too.
 _TURNING = re.compile(r"[\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]")
+LONGEST_FORMULA = 2000  # characters
+
+# What a formula is made of, and how it is laid out. The converter writes more: addresses, classes, styles.
+_ELEMENTS = {
+    *("math", "mrow", "mi", "mn", "mo", "mtext", "mspace", "mpadded", "mphantom", "mstyle", "menclose"),
+    *("mfrac", "msqrt", "mroot", "msub", "msup", "msubsup", "munder", "mover", "munderover"),
+    *("mmultiscripts", "mprescripts", "none", "mtable", "mtr", "mlabeledtr", "mtd"),
+}
+_ATTRIBUTES = {
+    *("xmlns", "display", "displaystyle", "scriptlevel", "mathvariant", "linethickness", "accent", "width"),
+    *("form", "fence", "stretchy", "largeop", "movablelimits", "minsize", "maxsize", "lspace", "rspace"),
+    *("columnalign", "columnspacing", "rowspacing", "columnlines", "rowlines", "notation", "linebreak"),
+}
 
 
 def line(text: Any, limit: int = 500) -> str:
@@ -48,9 +63,13 @@ def inline(text: Any) -> str:
 
 
 def rendered(text: str) -> str:
-    """Markdown as HTML, for `<div>`; what stands in place of a picture does not count as text."""
-    short, found = pictures.taken_out(text)
-    return str(_markdown().render(_clean(short, LIMIT), {"pictures": found}))
+    """Markdown as HTML, for `<div>`, with the pictures between the pieces of the text."""
+    html, left = "", LIMIT
+    for piece, picture in pictures.divided(text):
+        html += str(_markdown().render(_clean(piece, left))) if left > 0 else ""
+        html += picture
+        left -= len(piece)
+    return html
 
 
 def statement(text: str) -> str:
@@ -62,27 +81,20 @@ def statement(text: str) -> str:
 def _clean(text: str, limit: int) -> str:
     text = _TURNING.sub("", text)
     text = _CONTROLS.sub("\N{REPLACEMENT CHARACTER}", text.replace("\r\n", "\n"))
-    return text if len(text) <= limit else f"{text[:limit]} [… only the first {limit:,} characters are shown]"
-
-
-class _Markdown(MarkdownIt):
-    """A parser for which no address is valid but that of a picture's place."""
-
-    def validateLink(self, url: str) -> bool:  # noqa: N802
-        return pictures.PLACE.fullmatch(url) is not None
+    return text if len(text) <= limit else f"{text[:limit]} [… the rest is not shown]"
 
 
 @functools.cache
 def _markdown() -> MarkdownIt:
-    markdown = _Markdown("commonmark", {"html": False}).enable("table")
+    markdown = MarkdownIt("commonmark", {"html": False}).enable("table")
     markdown.use(dollarmath_plugin, allow_space=False, double_inline=True).use(amsmath_plugin)
     markdown.use(myst_role_plugin)
     for name in ("math_inline", "math_inline_double", "math_block", "amsmath"):
         markdown.add_render_rule(name, _math)
     markdown.add_render_rule("myst_role", _role)
-    markdown.add_render_rule("image", _image)
-    # Raw HTML is not parsed either, so that it stays text.
-    return markdown.disable(["link", "autolink", "reference", "html_inline", "html_block", "entity"])
+    # What is not parsed stays text.
+    addresses = ["link", "autolink", "reference", "image"]
+    return markdown.disable([*addresses, "html_inline", "html_block", "entity"])
 
 
 def _math(_: Any, tokens: Sequence[Token], at: int, *__: Any) -> str:
@@ -102,5 +114,40 @@ def _formula(text: str, *, block: bool = False) -> str:
         return f"<code>{escape(text.strip())}</code>"
 
 
-def _image(_: Any, tokens: Sequence[Token], at: int, __: Any, env: dict[str, Any]) -> str:
-    return pictures.element(str(tokens[at].attrs["src"]), tokens[at].content, env.get("pictures", ()))
+# --- formulas -----------------------------------------------------------------------------------------------
+
+
+def mathml(formula: str, *, block: bool = False) -> str:
+    """Convert a formula to MathML that has the formula as its label.
+
+    It can come from anybody: what isn't mathematics is left out, and text is escaped.
+    """
+    if len(formula) > LONGEST_FORMULA:
+        raise ValueError(f"a formula must have at most {LONGEST_FORMULA} characters, got {len(formula)}")
+    # The converter knows the environments that stand alone, but not those that stand inside a formula.
+    written = re.sub(r"(begin|end)\{(?:aligned|split|align)\}", r"\1{align*}", formula.strip())
+    written = re.sub(r"(begin|end)\{gathered\}", r"\1{matrix}", written)
+    written = re.sub(r"(\\\\)\[[\d.]+\w+\]", r"\1", written)
+    converter = Converter(display="block" if block else "inline")
+    # No commands of its own: two dozen that double each other would fill the memory.
+    refusing: Any = MappingProxyType({})
+    converter.macros = refusing
+    try:
+        made = converter.convert_to_element(written)
+        _only_mathematics(made)
+    except Exception as error:  # of any kind, as the text can be anything
+        raise ValueError(f"a formula must be LaTeX, got {formula[:60]!r}") from error
+    made.set("aria-label", formula.strip())
+    return tostring(made, encoding="unicode")
+
+
+def _only_mathematics(element: Element) -> None:
+    """Leave of an element what is mathematics; characters that it names become themselves."""
+    if element.tag not in _ELEMENTS:
+        element.tag = "mrow"
+    for name in set(element.attrib) - _ATTRIBUTES:
+        del element.attrib[name]
+    element.text = unescape(element.text) if element.text else None
+    element.tail = None
+    for inner in element:
+        _only_mathematics(inner)

@@ -19,15 +19,16 @@ import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from . import syscalls
-from .limits import Limits
 
 READY = b"ready"  # what a student's process says when it can be asked
 _START = 300.0  # seconds that a process has for its imports
@@ -36,6 +37,44 @@ _OPEN_FILES = 128
 # Of the checks' folder, what can be read inside. The rest holds slow definitions, which are solutions.
 _CHECKS = Path("teaching", "checks")
 _SHOWN = ("__init__.py", "findings.py", "beside")
+
+
+# By the reason, what a reader is told.
+_WORDS = {
+    "time": "it was still running when the time was up",
+    "memory": "it needed more memory than it may have",
+    "ended": "it ended the process that it ran in",
+    "forged": "what its process sent back was no answer",
+}
+
+
+@dataclass(frozen=True)
+class Limits:
+    """The resources that a submission may use.
+
+    seconds is for a check and cell_seconds for a cell; the others are for the submission as a whole, of whose
+    time all cells together have one half.
+    """
+
+    __pydantic_config__ = {"extra": "forbid"}  # noqa: RUF012 - for `ppobook.course.settings`
+
+    seconds: float = 20
+    cell_seconds: float = 60
+    submission_seconds: float = 1800
+    memory_mb: int = 2048
+    disk_mb: int = 256
+    processes: int = 64
+
+
+class Ended(BaseException):
+    """The other process doesn't answer any more, or not in this form. No `except Exception` swallows it.
+
+    reason is "time", "ended", "memory" or "forged"; the words are for a reader.
+    """
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(_WORDS[reason])
+        self.reason, self.words = reason, _WORDS[reason]
 
 
 class NoSandbox(RuntimeError):  # noqa: N818
@@ -49,8 +88,8 @@ def available() -> str | None:
     except (OSError, KeyError, AttributeError) as error:  # no bubblewrap, another machine, another system
         said = f"{type(error).__name__}: {error}"
     return said and (
-        f"bubblewrap doesn't start a sandbox here ({said}); the guide says at “Where there is no bubblewrap” "
-        "and “Where bubblewrap is refused” what this system needs"
+        f"bubblewrap doesn't start a sandbox here ({said}); the guide says at “If you do not have "
+        "bubblewrap” and “If the system refuses bubblewrap” what this system needs"
     )
 
 
@@ -122,8 +161,7 @@ class Sandbox:
     def close(self) -> None:
         self.kill()
         if self._process.returncode is None:
-            if self._watcher is not threading.current_thread():
-                self._watcher.join()
+            self._watcher.join()
             self._process.wait()
             for stream in (self._process.stdin, self._process.stdout, self._process.stderr):
                 with contextlib.suppress(OSError):
@@ -201,18 +239,6 @@ def _program(name: str) -> str:
     return shutil.which(name) or name
 
 
-@contextlib.contextmanager
-def _filter() -> Any:
-    """The number of an open file from which bubblewrap reads the filter of system calls."""
-    reads, writes = os.pipe()
-    try:
-        os.write(writes, syscalls.program(os.uname().machine))
-        os.close(writes)
-        yield reads
-    finally:
-        os.close(reads)
-
-
 def _bound(limits: Limits) -> list[str]:
     """Limits that hold for what is started by the rest of the line, and for all that this starts."""
     line = [_program("prlimit"), f"--data={limits.memory_mb * 2**20}", f"--fsize={limits.disk_mb * 2**20}"]
@@ -271,13 +297,15 @@ def _started(
     line: Sequence[str], limits: Limits, words: list[str], **options: Any
 ) -> subprocess.Popen[bytes]:
     """Python with these words, in a sandbox that `line` starts."""
-    with _filter() as number:
-        whole = [*line, *command(limits, number), sys.executable, *words]
+    with tempfile.TemporaryFile() as calls:  # from which bubblewrap reads the filter of system calls
+        calls.write(syscalls.program(os.uname().machine))
+        calls.seek(0)
+        whole = [*line, *command(limits, calls.fileno()), sys.executable, *words]
         pipes: Any = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE)
         # The environment by which systemd is reached; `env -i` takes it away again.
         session = ("XDG_RUNTIME_DIR", "DBUS_SESSION_BUS_ADDRESS")
         environ = {key: os.environ[key] for key in session if key in os.environ}
-        return subprocess.Popen(whole, env=environ, pass_fds=[number], **pipes, **options)
+        return subprocess.Popen(whole, env=environ, pass_fds=[calls.fileno()], **pipes, **options)
 
 
 # --- what it uses -------------------------------------------------------------------------------------------

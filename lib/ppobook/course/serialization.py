@@ -111,12 +111,10 @@ class Writer:
 
 def packed(value: Any) -> list[Any]:
     """The dtype, the shape and the bytes of a tensor or an array."""
-    shape, name = list(value.shape), ""
+    shape = list(value.shape)
     if isinstance(value, torch.Tensor):
-        if value.dtype == torch.bfloat16:  # which NumPy does not have
-            name, value = "bfloat16", value.view(torch.int16)
         value = value.numpy(force=True)
-    return [name or value.dtype.str, shape, encoded(np.ndarray.tobytes(value))]
+    return [value.dtype.str, shape, encoded(np.ndarray.tobytes(value))]
 
 
 def encoded(data: bytes) -> str:
@@ -292,6 +290,4 @@ def _array(name: Any, shape: Any, data: Any) -> np.ndarray:
 
 
 def _tensor(name: Any, shape: Any, data: Any) -> torch.Tensor:
-    if name == "bfloat16":
-        return torch.from_numpy(_array("<i2", shape, data)).view(torch.bfloat16)
     return torch.from_numpy(_array(name, shape, data))

@@ -1,4 +1,4 @@
-"""Exercise sets: the book's, in reading order, and those in the `exercises` folder of a course.
+"""Exercise sets: the book's, and those in the `exercises` folder of a course.
 
 A set is a master, `exercises/masters/NN_name.md` in the book, `exercises/NN_name.md` in a course. Its
 exercises are called by their labels. Nothing here knows a chapter by its name: a new master is there once its
@@ -13,11 +13,10 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-import yaml
-
 from ppobook import validation
 from ppobook.course import masters
-from ppobook.teaching.tags import EXERCISE, Cell, Exercise, Notebook
+from ppobook.course.sources import names as names_of
+from ppobook.teaching.tags import EXERCISE, Cell, Exercise, Notebook, part
 from ppobook.teaching.workspace import find_source
 
 _HEADING = re.compile(r"^(?:\([\w-]+\)=\n)?##? ", re.M)
@@ -46,25 +45,9 @@ def chosen(sets: Sequence[ExerciseSet], labels: Sequence[str]) -> list[tuple[Exe
 
 
 def names(course: Path | None = None) -> dict[str, Path]:
-    """The sets that there are and their texts: the book's in reading order, then the course's own."""
-    texts = {path.stem: path for path in sorted((find_source() / "exercises" / "masters").glob("*.md"))}
-    found = {name: texts[name] for name in in_order() if name in texts} | texts
-    for path in sorted((course / "exercises").glob("*.md")) if course else ():
-        found[path.stem] = path
-    return found
-
-
-def in_order() -> list[str]:
-    """The names of the chapters' exercise sets, in reading order, from book.yml."""
-    spine = yaml.safe_load((find_source() / "book.yml").read_text(encoding="utf-8"))
-    chapters = [chapter for part in spine["parts"] for chapter in part["chapters"]]
-    sections = [
-        section
-        for chapter in chapters
-        if chapter["file"].startswith("chapters/")
-        for section in chapter.get("sections", ())
-    ]
-    return [section["file"].rpartition("/")[2] for section in sections]
+    """The sets that there are and their texts: the book's, then the course's own."""
+    folders = [find_source() / "exercises" / "masters", *([course / "exercises"] if course else [])]
+    return {path.stem: path for folder in folders for path in sorted(folder.glob("*.md"))}
 
 
 def open_set(name: str, course: Path | None = None) -> ExerciseSet:
@@ -103,3 +86,52 @@ def _apart(cells: Iterable[Cell]) -> Iterator[Cell]:
         at = headings[-1].start()
         yield {**cell, "metadata": dict(cell["metadata"]), "source": cell["source"][:at].rstrip()}
         yield {**cell, "source": cell["source"][at:]}
+
+
+# --- the cells that some exercises need ---------------------------------------------------------------------
+
+
+def choose(exercise_set: ExerciseSet, chosen: Sequence[Exercise]) -> list[int]:
+    """The cells, by index: the introduction, the chosen exercises, and given cells elsewhere that these need.
+
+    It refuses a choice in which an exercise uses what is written in one that is not chosen.
+    """
+    cells = exercise_set.notebook["cells"]
+    owner = {i: one for one in exercise_set.exercises for i in range(one.start, one.stop)}
+    first = min(owner, default=len(cells))
+    labels = {one.label for one in chosen}
+    if len(labels) == len(exercise_set.exercises):
+        return list(range(len(cells)))
+    kept = {i for i in range(len(cells)) if i < first or (i in owner and owner[i].label in labels)}
+    sections = _sections(cells, owner, first)
+    code = (i for i, cell in enumerate(cells) if cell["cell_type"] == "code")
+    found = {i: known for i in code if (known := names_of(cells[i]["source"]))}
+    # Each with the exercise for whose sake it is looked at.
+    waiting = [(i, owner[i].label if i in owner else "the introduction") for i in sorted(kept)]
+    while waiting:
+        i, sake = waiting.pop()
+        for name in sorted(found[i].used - found[i].defined) if i in found else ():
+            made = next((j for j in range(i - 1, -1, -1) if j in found and name in found[j].defined), None)
+            if made is None or made in kept:
+                continue
+            other = owner.get(made)
+            if other is not None and part(cells[made]) is not None:
+                why = f"for {sake!r} uses {name}, which is written there"
+                raise ValueError(f"exercises must hold {other.label!r} as well, {why}")
+            # Alone out of another exercise; with its text where it stands in a section between exercises.
+            run = [made] if other else next(r for r in sections if made in r)
+            waiting += [(j, sake) for j in run if j not in kept]
+            kept.update(run)
+    return sorted(kept)
+
+
+def _sections(cells: Sequence[Cell], owner: dict[int, Exercise], first: int) -> list[list[int]]:
+    """The runs of cells between exercises that belong to none."""
+    runs: list[list[int]] = []
+    for i in range(first, len(cells)):
+        if i not in owner:
+            if runs and runs[-1][-1] == i - 1:
+                runs[-1].append(i)
+            else:
+                runs.append([i])
+    return runs

@@ -28,12 +28,11 @@ from pydantic import ValidationInfo as Info
 from pydantic.dataclasses import dataclass
 
 from ppobook import validation
-from ppobook.course.limits import Limits
+from ppobook.course.sandbox import Limits
 
 FILE = "course.yml"
-# A student's id names a folder, on every system, and must not look like a hidden file or an option.
+# A student's id names a folder, and must not look like a hidden file or an option.
 STUDENT = re.compile(r"[A-Za-z0-9]([A-Za-z0-9._@+-]{0,62}[A-Za-z0-9])?")
-_RESERVED = re.compile(r"(con|prn|aux|nul|com\d|lpt\d)(\..*)?", re.I)
 STUDENT_FORM = "letters, digits, '.', '-', '_', '@' and '+', at most 64, because it names a folder"
 _UNITS = {"minute": 60, "hour": 3600, "day": 86400}
 _STRICT = ConfigDict(extra="forbid")
@@ -47,13 +46,7 @@ def _once(what: str, values: Sequence[str]) -> None:
 
 def is_student_id(text: str) -> bool:
     """Return whether a text can be a student's id: see ``STUDENT_FORM``."""
-    return bool(STUDENT.fullmatch(text)) and ".." not in text and not _RESERVED.fullmatch(text)
-
-
-def _student(text: str) -> str:
-    if not is_student_id(text):
-        raise ValueError(f"must be a student's id ({STUDENT_FORM})")
-    return text
+    return bool(STUDENT.fullmatch(text)) and ".." not in text
 
 
 def moment(text: str, zone: ZoneInfo) -> datetime:
@@ -74,7 +67,6 @@ def _span(value: Any) -> Any:
 
 
 Share = Annotated[float, Field(ge=0, le=1)]
-Student = Annotated[str, AfterValidator(_student)]
 Moment = Annotated[datetime, BeforeValidator(_moment)]
 Label = Annotated[str, AfterValidator(lambda label: label.removeprefix("ex-"))]
 
@@ -101,7 +93,6 @@ class Assignment:
     due: Moment
     exercises: tuple[Label, ...] = ()
     points: Mapping[str, Annotated[float, Field(ge=0)]] = field(default_factory=dict)
-    total: float | None = None
     title: str = ""
     partial: Mapping[str, Mapping[str, Share]] = field(default_factory=dict)
 
@@ -129,7 +120,7 @@ class Course:
     secret: Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$")] = field(repr=False)
     assignments: tuple[Assignment, ...] = ()
     late: Late = field(default_factory=Late)
-    groups: Mapping[str, tuple[tuple[Student, ...], ...]] = field(default_factory=dict)
+    groups: Mapping[str, tuple[tuple[str, ...], ...]] = field(default_factory=dict)
     ai_use: str = ""
     grading: Limits = field(default_factory=Limits)
     book: str = ""
@@ -163,11 +154,6 @@ def load(folder: str | Path = ".") -> Course:
             f"course must be a course's folder, the one with {FILE}, got {str(folder)!r}; "
             "`ppobook course new FOLDER` makes one"
         ) from None
-    return read(text, folder)
-
-
-def read(text: str, folder: Path) -> Course:
-    """A course from the text of its course.yml."""
     try:
         # Scalars stay as they were written: `no` can be a student, and `007` an id.
         content = dict(yaml.load(text, yaml.BaseLoader) or {})

@@ -54,7 +54,7 @@ def build(deck: Path) -> str:
     style = re.sub(r"url\((fonts/[^)]+)\)", font, style)
     scripts = (reveal / "reveal.js", reveal / "notes.js", katex / "katex.min.js", folder / "deck.js")
     chapter = book / "chapters" / f"{deck.stem}.ipynb"
-    md = _parser(diagrams(chapter.with_suffix(".md")) | figures(chapter))
+    md = _parser(figures(chapter))
     title = html.escape(_text(deck).partition("\n")[0].lstrip("# "))
     slides = "".join(_slide(md, text) for text in split(_text(deck)))
     return (
@@ -70,9 +70,12 @@ def split(source: str) -> list[str]:
 
 
 def figures(notebook: Path) -> dict[str, tuple[str, str]]:
-    """Return the stored figures of a chapter, by name: a data address and the alternative text."""
+    """Return the figures and diagrams of a chapter, by name: a data address and the alternative text."""
     found = {}
     for cell in tags.read(notebook)["cells"]:
+        for alt, path, name in DIAGRAM.findall(cell["source"]):
+            data = _base64((notebook.parent / path).read_bytes())
+            found[name] = f"data:image/svg+xml;base64,{data}", alt
         options = cell["metadata"].get("mystnb", {})
         for data in (output.get("data", {}) for output in cell.get("outputs", [])):
             kind = next((kind for kind in PICTURES if kind in data), None)
@@ -82,14 +85,6 @@ def figures(notebook: Path) -> dict[str, tuple[str, str]]:
                 encoded = text.replace("\n", "") if kind == "image/png" else _base64(text.encode())
                 found[options["figure"]["name"]] = (f"data:{kind};base64,{encoded}", alt)
     return found
-
-
-def diagrams(chapter: Path) -> dict[str, tuple[str, str]]:
-    """Return the diagrams in a chapter's text, by name: a data address and the alternative text."""
-    return {
-        name: (f"data:image/svg+xml;base64,{_base64((chapter.parent / path).read_bytes())}", alt)
-        for alt, path, name in DIAGRAM.findall(_text(chapter))
-    }
 
 
 def print_pdf(page: str, path: Path) -> None:

@@ -25,13 +25,12 @@ def note(folder: Path, what: str, *, file: str = FILE, **facts: Any) -> None:
     time = datetime.now(UTC).isoformat(timespec="seconds")
     entry = {"time": time, "who": getpass.getuser(), "what": what, **facts}
     path = folder / file
-    with locked(folder / f".{FILE}.lock"):
-        # A line that was interrupted has no end; the next one must not continue it.
-        torn = path.exists() and not path.read_bytes().endswith(b"\n")
-        with path.open("a", encoding="utf-8") as log:
-            log.write(f"{chr(10) if torn else ''}{json.dumps(entry, ensure_ascii=False)}\n")
-            log.flush()
-            os.fsync(log.fileno())
+    # A line that was interrupted has no end; the next one must not continue it.
+    torn = path.exists() and not path.read_bytes().endswith(b"\n")
+    line = f"{chr(10) if torn else ''}{json.dumps(entry, ensure_ascii=False)}\n"
+    with path.open("ab", buffering=0) as log:  # in one write, so that lines of two processes don't mix
+        log.write(line.encode())
+        os.fsync(log.fileno())
 
 
 def read(folder: Path, file: str = FILE) -> list[dict[str, Any]]:
@@ -46,20 +45,17 @@ def read(folder: Path, file: str = FILE) -> list[dict[str, Any]]:
 
 
 @contextmanager
-def locked(path: Path, busy: str | None = None) -> Iterator[None]:
+def locked(path: Path, busy: str) -> Iterator[None]:
     """Hold a lock that the system releases however its holder ends, kill -9 included.
 
-    If another process holds it, wait until it is free, or raise a ValueError that says `busy`.
+    If another process holds it, raise a ValueError that says `busy`.
     """
-    try:
-        import fcntl
-    except ImportError:  # Windows
-        yield
-        return
+    import fcntl  # which Windows lacks
+
     handle = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
     try:
         try:
-            fcntl.flock(handle, fcntl.LOCK_EX | (fcntl.LOCK_NB if busy else 0))
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             raise ValueError(busy) from None
         yield

@@ -11,8 +11,7 @@ from pathlib import Path
 
 from ppobook.course import collecting, gradebook, own_checks, packs, roster
 from ppobook.course.gradebook import Decisions, Score, decide, scores
-from ppobook.course.pack import named
-from ppobook.course.records import Record, Sheet, Submission, digest, read_records
+from ppobook.course.records import Record, Sheet, Submission, digest, named, read_records
 from ppobook.course.settings import Course
 from ppobook.teaching import checks
 
@@ -70,7 +69,7 @@ def changed(course: Course, name: str) -> bool:
 def state(course: Course, name: str) -> State:
     work, counting = sheet(course, name), collecting.counting(course, name)
     everyone = [one.student_id for one in roster.load(course.folder)]
-    records = read_records(course.folder, name, everyone)
+    records = read_records(course.folder, name, counting)
     found = scores(work, counting, records, Decisions(course.folder, name), everyone)
     return State(work, counting, records, found)
 

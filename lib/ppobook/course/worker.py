@@ -30,8 +30,7 @@ import ppobook.envs  # noqa: F401 - its environments can be made by their ids
 from ppobook.teaching import checks
 
 from .channel import Side, raised_as
-from .limits import Ended
-from .sandbox import READY
+from .sandbox import READY, Ended
 from .serialization import Attach, Reader, Writer
 
 # Nodes of objects that may be here already.

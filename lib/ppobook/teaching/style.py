@@ -15,6 +15,7 @@ matplotlib and NumPy are imported only when something is drawn: the site reads t
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, cast
 
@@ -115,10 +116,21 @@ def use() -> None:
         from IPython.core.getipython import get_ipython
     except ImportError:
         return
-    if get_ipython() is not None:
+    if (shell := get_ipython()) is not None:
+        from matplotlib.figure import Figure as Drawn
         from matplotlib_inline.backend_inline import set_matplotlib_formats
 
         set_matplotlib_formats("svg", metadata={"Date": None, "Creator": None})
+        formatter = shell.display_formatter.formatters["image/svg+xml"]
+        draw = formatter.lookup_by_type(Drawn)
+        formatter.for_type(Drawn, lambda figure: compact(draw(figure)))
+
+
+def compact(svg: str) -> str:
+    """Return a figure of matplotlib in about two thirds of the bytes: fewer decimals, longer lines."""
+    svg = re.sub(r"(\d\d\.\d\d)\d+", r"\1", svg)
+    svg = re.sub(r"<metadata>.*?</metadata>|<!--.*?-->", "", svg, flags=re.DOTALL)
+    return re.sub(r"\s*\n\s*", " ", svg).replace("> <", "><").replace("<g id=", "\n<g id=")
 
 
 def seeds(

@@ -96,6 +96,8 @@ function show(index) {
   const entry = shown[index];
   if (!entry) return nothing(["Nothing to mark here.", ...unwritten()].join(" "));
   at = index;
+  if (entry.latest) entry.seen = entry.latest; // what is saved from now on replaces all that is shown here
+  entry.latest = null;
   $("work").hidden = false;
   $("nothing").hidden = true;
   $("place").textContent = `Answer ${index + 1} of ${shown.length}`;
@@ -103,10 +105,6 @@ function show(index) {
   if (entry.count > 1) facts.push(`${entry.count} equal answers, marked together`);
   if (entry.displaced) facts.push("in the place of the answer is nothing; this text may be it");
   if (entry.corrected) facts.push(`corrected for good: ${entry.corrected}`);
-  if (entry.disagree.length) {
-    const marks = entry.disagree.map((one) => `${one.who} ${one.points === null ? "none" : number(one.points)}`);
-    facts.push(`marks disagree (${marks.join(", ")}): your points will count`);
-  }
   if (index === 0) facts.push(...unwritten());
   $("facts").textContent = facts.join(" · ");
   $("answer").innerHTML = entry.html;
@@ -133,13 +131,10 @@ function drawState() {
   const entry = current();
   const state = $("state");
   state.className = "";
-  $("conflict").hidden = !entry.theirs;
-  if (entry.theirs) {
-    const points = entry.theirs.points === null ? "no points" : `${number(entry.theirs.points)} points`;
-    $("theirs").textContent = entry.theirs.comment ? `${points}, “${entry.theirs.comment}”` : points;
-    state.textContent = "not saved";
-    state.className = "failed";
-  } else if (entry.failed) {
+  const marks = entry.disagree.map((one) => `${one.who} ${one.points === null ? "none" : number(one.points)}`);
+  const then = entry.latest ? "Open this answer again to decide." : "Your points will count.";
+  $("conflict").textContent = marks.length ? `Marks disagree (${marks.join(", ")}). ${then}` : "";
+  if (entry.failed) {
     state.textContent = `not saved: ${entry.failed}`;
     state.className = "failed";
   } else if (entry.saving || entry.dirty) {
@@ -169,7 +164,7 @@ function change(entry) {
 
 async function save(entry) {
   clearTimeout(entry.timer);
-  if (!entry.dirty || entry.saving || entry.theirs) return;
+  if (!entry.dirty || entry.saving) return;
   entry.saving = true;
   entry.dirty = false;
   const { assignment, part } = question;
@@ -178,12 +173,12 @@ async function save(entry) {
     const { status, said } = await ask("api/mark", { assignment, part, seen, points, comment });
     if (status === 200) {
       const before = entry.marked;
-      entry.seen = said.seen;
+      // Marks that came from elsewhere meanwhile are replaced only when they have been shown.
+      entry.latest = said.disagree.length ? said.seen : null;
+      entry.seen = entry.latest ? entry.seen : said.seen;
       entry.marked = said.marked;
       entry.disagree = said.disagree;
       count(assignment, part, (entry.marked - before) * entry.count);
-    } else if (status === 409) {
-      entry.theirs = said.entry;
     } else {
       entry.failed = said.error;
     }
@@ -194,9 +189,7 @@ async function save(entry) {
   }
   entry.saving = false;
   if (entry.dirty && !entry.failed) save(entry);
-  const place = shown.indexOf(entry);
-  if (entry.theirs && place >= 0) show(place); // also if another answer is open by now
-  else if (entry === current()) drawState();
+  if (entry === current()) drawState();
 }
 
 function count(assignment, part, change) {
@@ -260,19 +253,6 @@ $("waiting").addEventListener("change", () => {
   show(0);
   $("waiting").blur();
 });
-$("take").addEventListener("click", () => {
-  const entry = current();
-  Object.assign(entry, entry.theirs, { theirs: null, dirty: false });
-  show(at);
-});
-$("keep").addEventListener("click", () => {
-  const entry = current();
-  entry.seen = entry.theirs.seen;
-  entry.theirs = null;
-  entry.dirty = true;
-  save(entry);
-  drawState();
-});
 
 document.addEventListener("keydown", (event) => {
   if (event.altKey || event.metaKey || !question) return;
@@ -317,7 +297,7 @@ function half() {
 }
 
 addEventListener("beforeunload", (event) => {
-  const open = question && question.entries.some((entry) => entry.dirty || entry.saving || entry.theirs);
+  const open = question && question.entries.some((entry) => entry.dirty || entry.saving);
   if (open) event.preventDefault();
 });
 

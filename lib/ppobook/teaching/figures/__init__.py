@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 from ppobook.teaching.figures._figure import MIME, Figure, modules, source
 
 if TYPE_CHECKING:
+    from ppobook.teaching.figures._answers import group_answers
     from ppobook.teaching.figures._baseline import baseline, best_baseline, single_pull
     from ppobook.teaching.figures._beta import beta_explorer
     from ppobook.teaching.figures._clip import ClipSample, clip_explorer, clip_sample
@@ -28,11 +29,13 @@ if TYPE_CHECKING:
     from ppobook.teaching.figures._gae import gae_explorer
     from ppobook.teaching.figures._group import GroupDrawn, dead_share, group_drawn, group_explorer
     from ppobook.teaching.figures._lag import lag_explorer
+    from ppobook.teaching.figures._left import left_behind
     from ppobook.teaching.figures._maps import measured_maps
     from ppobook.teaching.figures._pair import PairMoved, dpo_pair, pair_moved
     from ppobook.teaching.figures._parts import LossBatch, loss_batch, loss_parts
     from ppobook.teaching.figures._rates import two_rates
     from ppobook.teaching.figures._reach import lambda_reach
+    from ppobook.teaching.figures._reveal import reveal
     from ppobook.teaching.figures._runs import recorded_runs
     from ppobook.teaching.figures._simplex import METHODS, SimplexStep, simplex_step, trust_region_step
     from ppobook.teaching.figures._sweep import GaeError, gae_error, lambda_sweep
@@ -40,6 +43,7 @@ if TYPE_CHECKING:
 
 # Where each is, to be imported when it is first used.
 _NAMES = {
+    "_answers": ("group_answers",),
     "_baseline": ("baseline", "best_baseline", "single_pull"),
     "_beta": ("beta_explorer",),
     "_clip": ("ClipSample", "clip_explorer", "clip_sample"),
@@ -49,11 +53,13 @@ _NAMES = {
     "_gae": ("gae_explorer",),
     "_group": ("GroupDrawn", "dead_share", "group_drawn", "group_explorer"),
     "_lag": ("lag_explorer",),
+    "_left": ("left_behind",),
     "_maps": ("measured_maps",),
     "_pair": ("PairMoved", "dpo_pair", "pair_moved"),
     "_parts": ("LossBatch", "loss_batch", "loss_parts"),
     "_rates": ("two_rates",),
     "_reach": ("lambda_reach",),
+    "_reveal": ("reveal",),
     "_runs": ("recorded_runs",),
     "_simplex": ("METHODS", "SimplexStep", "simplex_step", "trust_region_step"),
     "_sweep": ("GaeError", "gae_error", "lambda_sweep"),

@@ -11,7 +11,7 @@ import numpy as np
 from ppobook import _reads
 from ppobook.experiments import results, results_folder
 from ppobook.teaching import style
-from ppobook.teaching.figures._figure import Figure, packed
+from ppobook.teaching.figures._figure import Figure, annotate, packed
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -40,7 +40,7 @@ def beta_explorer() -> Figure:
     golds = mine.groupby("update")["gold"].mean()
     written = texts[pooling, kl_coef]
     alt = f"""
-        Two panels against the square root of the KL to the reference, with a curve for each β of
+        Two panels against the KL to the reference, with a curve for each β of
         {", ".join(f"{beta:g}" for beta in betas)}: the reward model's reward, and gold. With β = {kl_coef:g},
         after {updates} updates, ten seeds have a KL of {here["kl"]:.1f} nats on average, a reward of
         {here["proxy"]:.1f} and {here["gold"]:.2f} gold; the highest gold on the way is {golds.max():.2f},
@@ -94,6 +94,8 @@ def _texts() -> dict[tuple[str, float | None], list[dict[str, Any]]]:
 def _still(
     picture: Picture, runs: pd.DataFrame, written: list[dict[str, Any]], pooling: str, kl_coef: float
 ) -> None:
+    ends = runs[(runs["pooling"] == pooling) & (runs["update"] == runs["update"].max())]
+    best = ends.groupby("kl_coef")["gold"].mean().idxmax()
     graphs, words = picture.subfigures(2, 1, squeeze=False, height_ratios=[3, 2]).ravel()
     for ax, column, title in zip(
         graphs.subplots(1, 2), ("proxy", "gold"), ("the reward model's", "gold"), strict=True
@@ -103,14 +105,22 @@ def _still(
             chosen = beta == kl_coef
             look = {"lw": 2.8, "zorder": 3} if chosen else {"lw": 1.2}
             hue = style.colour("ppo" if chosen else "muted")
-            ax.plot(np.sqrt(path["kl"].clip(lower=0)), path[column], color=hue, **look)
+            x = np.sqrt(path["kl"].clip(lower=0))
+            ax.plot(x, path[column], color=hue, **look)
+            if column == "gold" and (chosen or beta == best):
+                end = x.iloc[-1], path[column].iloc[-1]
+                annotate(
+                    ax, f"β {beta:g}", end, (6, 2), color=style.colour("ppo" if chosen else "muted", "text")
+                )
             if chosen:
-                ends = some[some["update"] == some["update"].max()]
-                x = np.sqrt(ends["kl"].clip(lower=0))
-                ax.plot(x, ends[column], "o", ms=5, color=hue, alpha=0.6)
+                mine = some[some["update"] == some["update"].max()]
+                x = np.sqrt(mine["kl"].clip(lower=0))
+                ax.plot(x, mine[column], "o", ms=5, color=hue, alpha=0.6)
         ax.axhline(0, color=style.colour("faint"), lw=1, zorder=0)
         ax.set_title(title)
-    graphs.supxlabel("√KL to the reference")
+        ticks = [0, 1, 5, 10, 20, 40]
+        ax.set_xticks(np.sqrt(ticks), [str(kl) for kl in ticks])
+    graphs.supxlabel("KL to the reference, nats", fontsize=13)
     lines = [f"Written with β = {kl_coef:g}:"]
     for one in written[:2]:
         lines += textwrap.wrap(f"{one['prompt']} {one['text']}", 60, subsequent_indent="    ")

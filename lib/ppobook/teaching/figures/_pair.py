@@ -84,12 +84,13 @@ def pair_moved(
     return PairMoved(np.exp(logp), float(ratio[chosen]), float(ratio[rejected]), choice, -slope.item())
 
 
-def dpo_pair(h: float = 0.0) -> Figure:
+def dpo_pair(h: float = 0.0, *, small: bool = False) -> Figure:
     """Move the two texts of a pair apart, and watch all six: a text that is in no pair may gain the most.
 
     Six texts have 0 to 5 kind words. The reader chooses the pair, whether kind words share one parameter or
     each text has its own logit, and how far apart the pair is; `h` is where it starts, a multiple of 0.1 from
-    0 to 8. In JupyterLab, `widget().moved` holds the numbers on display.
+    0 to 8. The `small` form has the first pair, the shared parameter and the bars only. In JupyterLab,
+    `widget().moved` holds the numbers on display.
     """
     apart, own = (pair_moved(_REF, _KIND, _PAIRS[0], 2.0, shared=which) for which in (True, False))
     alt = f"""
@@ -100,6 +101,12 @@ def dpo_pair(h: float = 0.0) -> Figure:
         probability. If each text has a logit of its own, the chosen one has risen by {own.chosen:.1f} nats.
         Curves: both changes against the distance h.
     """
+    if small:
+        alt = f"""
+            Bars: the probabilities of six texts with 0 to 5 kind words, the reference's as outlines. In the
+            pair, the text with 1 kind word is chosen over that with none. Moved 2 nats apart, both have
+            become less probable: texts in no pair have {1 - apart.probs[:2].sum():.0%} of it.
+        """
     beta = 0.3
     found = pair_moved(_REF, _KIND, _PAIRS[0], h, beta=beta)
     state = {
@@ -113,6 +120,7 @@ def dpo_pair(h: float = 0.0) -> Figure:
         "shared": True,
         "h": h,
         "beta": beta,
+        "small": small,
         "moved": {
             "chosen": found.chosen,
             "rejected": found.rejected,
@@ -122,7 +130,18 @@ def dpo_pair(h: float = 0.0) -> Figure:
             "weight": found.weight,
         },
     }
+    if small:
+        return Figure("pair", state, alt=alt, height=3.0, still=_still_small)
     return Figure("pair", state, alt=alt, height=5.4, still=_still)
+
+
+def _still_small(picture: Picture) -> None:
+    ax = picture.subplots()
+    _draw_bars(ax, shared=True)
+    style.finding(picture, "Moved apart, both texts become less probable")
+    for x, side, hue in ((0, "rejected", "bad"), (1, "chosen", "good")):
+        ax.text(x, _REF[x] + 0.04, side, color=style.colour(hue, "text"), ha="center", fontsize=12)
+    ax.set_ylabel("probability")
 
 
 def _still(picture: Picture) -> None:

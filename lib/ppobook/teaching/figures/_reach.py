@@ -19,7 +19,7 @@ _ASKED = 0.95
 
 
 def lambda_reach() -> Figure:
-    """Slide λ: the weights of the steps between a push and a fall, (γλ)^l for the step l ahead, with γ = 0.99.
+    """Slide λ: the weights of the steps from a push to a fall, (γλ)^l for the step l ahead, with γ = 0.99.
 
     The reader first guesses how much the fall counts at λ = 0.95.
     """

@@ -46,7 +46,8 @@ def token_ratios(
     Returns
     -------
     Figure
-        To stand as the last line of a code cell. It begins after the last step of the first path.
+        To stand as the last line of a code cell. It begins before the first step; the still picture is drawn
+        after the last step of the first path.
     """
     steps = list(steps)
     paths = [str(path) for path in paths]
@@ -80,11 +81,11 @@ def token_ratios(
         "steps": steps,
         "text": 0,
         "path": 0,
-        "step": len(steps) - 1,
+        "step": 0,
         "token": far,
         "clip_eps": clip_eps,
         "range": _EPS,
-        "ratios": [round(float(ratio), 6) for ratio in ratios],
+        "ratios": [round(float(ratio), 6) for ratio in np.exp(first["new_logp"][0, 0] - first["old_logp"])],
     }
     return Figure(
         "tokens",

@@ -1,19 +1,22 @@
-// E9. The price β of the KL. The reader moves β, and sees where ten seeds end: their reward and their gold against the
-// distance from the reference; and reads what was written there. The last place of the slider is the policy after SFT.
+// E9. The price β of the KL. The reader guesses which β ends with the most gold, moves β, and sees where ten seeds end:
+// their reward and their gold against the KL to the reference; and reads what was written there. The last place of the
+// slider is the policy after SFT.
 
 const STYLE_OF_BETA = `
   .beta .row .row { gap: 6px; }
   .beta .settings { display: grid; grid-template-columns: auto 1fr; align-items: center; gap: 0 14px; margin: 6px 0; }
   .beta .shown { font-weight: 600; display: inline-block; min-width: 3.4em; }
   .beta .panels { display: grid; grid-template-columns: 1fr 1fr; gap: 6px 20px; }
+  .beta .key { margin: 2px 0 0; font-size: 14px; }
   .beta table { border-collapse: collapse; width: 100%; margin: 8px 0 0; font-size: 14px; }
   .beta th, .beta td { text-align: right; padding: 3px 6px; border-bottom: 1px solid var(--faint); }
   .beta th:first-child { text-align: left; font-weight: 400; padding-left: 0; }
+  .figure.beta svg text.other { fill: var(--muted-text); paint-order: stroke; stroke: var(--paper); stroke-width: 3px; }
   .beta .says { margin: 8px 0 0; min-height: 3em; }
   .beta .texts { margin: 8px 0 0; padding: 8px 12px; border-left: 4px solid var(--ppo); min-height: 9.4em; }
   .beta .texts p { margin: 0 0 6px; }
   @container (max-width: 560px) {
-    .beta .panels { grid-template-columns: 1fr; gap: 10px; }
+    .beta .panels { grid-template-columns: 1fr; gap: 6px; }
     .beta .says { min-height: 4.4em; }
     .beta .texts { padding: 8px 0 8px 10px; min-height: 17em; }
   }
@@ -45,23 +48,33 @@ function render({ model, el }) {
   const shown = html("span", { class: "number shown" });
   const slider = html("input", { type: "range", id: "beta", min: 0, max: most.beta, step: 1, oninput: () => move({ beta: Number(slider.value) }) });
 
-  const W = 340, H = 236, P = { left: 36, right: 334, top: 10, bottom: 196 };
+  const W = 340, H = 196, P = { left: 36, right: 334, top: 10, bottom: 156 };
   const graphs = { proxy: svg("svg", { viewBox: `0 0 ${W} ${H}`, role: "img" }), gold: svg("svg", { viewBox: `0 0 ${W} ${H}`, role: "img" }) };
   const facts = {};
   const number = (tag, name) => (facts[name] = html(tag, { class: "number", "data-number": name }));
   const says = html("p", { class: "says" }), texts = html("div", { class: "texts" });
+
+  // Where gold ends highest: the answer is that of the reward model that is shown first.
+  const goldAt = poolings[at.pooling].runs.map((looks) => meanOf(looks.at(-1).gold));
+  const best = goldAt.indexOf(Math.max(...goldAt)), seen = new Set();
+  const guess = prediction("Which β ends with the most gold?", ["β = 0", `The largest, ${betas.at(-1)}`, "One in between"],
+    best === 0 ? 0 : best === betas.length - 1 ? 1 : 2,
+    `β = ${betas[best]} ends with ${format(goldAt[best], 1)} on average, β = 0 with ${format(goldAt[0], 1)}. Is ${betas[best]} still good when the reward model adds up all tokens?`);
   root.prepend(
+    guess.node,
     html("div", { class: "row" }, html("span", { class: "row" }, html("label", { for: "pooling" }, "The reward model reads"), pooling)),
     html("div", { class: "settings" }, html("span", {}, html("label", { for: "beta" }, "β"), " ", shown), slider),
     html("div", { class: "panels" },
       html("div", {}, html("div", { class: "title" }, "The reward model's reward"), graphs.proxy),
       html("div", {}, html("div", { class: "title" }, "Gold"), graphs.gold)),
-    html("table", {},
-      html("thead", {}, html("tr", {}, ...["Ten seeds", "mean", "least", "most"].map((words) => html("th", { scope: "col" }, words)))),
-      html("tbody", {}, ...columns.map((column) => html("tr", {}, html("th", { scope: "row" }, NAMES_OF_NUMBERS[column][0]),
-        ...["mean", "least", "most"].map((what) => number("td", `${column}-${what}`)))))),
+    html("p", { class: "quiet key" }, "Blue: your β, with ten seeds where they end. Gray: the other β. Each line is the mean path of ten seeds, from SFT on."),
+    texts,
     says,
-    texts);
+    behind("Numbers",
+      html("table", {},
+        html("thead", {}, html("tr", {}, ...["Ten seeds", "mean", "least", "most"].map((words) => html("th", { scope: "col" }, words)))),
+        html("tbody", {}, ...columns.map((column) => html("tr", {}, html("th", { scope: "row" }, NAMES_OF_NUMBERS[column][0]),
+          ...["mean", "least", "most"].map((what) => number("td", `${column}-${what}`))))))));
 
   const text = (x, y, content, more) => svg("text", { x, y, "font-size": 13.8, ...more }, content);
   const line = (x1, y1, x2, y2, more) => svg("line", { x1, y1, x2, y2, ...more });
@@ -81,18 +94,21 @@ function render({ model, el }) {
       parts.push(line(P.left, y(value), P.right, y(value), { stroke: Math.abs(value) < 1e-9 ? "var(--line)" : "var(--faint)" }));
       parts.push(text(P.left - 6, y(value) + 5, format(value, step % 1 ? 1 : 0), { "text-anchor": "end" }));
     }
-    for (let value = 0; value <= right; value += 2) parts.push(text(x(value), P.bottom + 17, String(value), { "text-anchor": "middle" }));
-    parts.push(text((P.left + P.right) / 2, P.bottom + 35, "√KL to the reference", { "text-anchor": "middle" }));
+    for (const kl of [0, 1, 5, 10, 20, 40, 80, 160]) if (root2(kl) <= right) parts.push(text(x(root2(kl)), P.bottom + 17, String(kl), { "text-anchor": "middle" }));
+    parts.push(text((P.left + P.right) / 2, P.bottom + 35, "KL to the reference, nats", { "text-anchor": "middle" }));
     const trace = (looks) => looks.map((look, i) => `${i ? "L" : "M"}${x(root2(meanOf(look.kl)))} ${y(meanOf(look[column]))}`).join("");
     runs.forEach((looks, i) => {
-      if (i !== at.beta) parts.push(svg("path", { d: trace(looks), fill: "none", stroke: "var(--muted)", "stroke-width": 1.5, "stroke-opacity": 0.6 }));
+      if (i === at.beta) return;
+      const end = looks.at(-1);
+      parts.push(svg("path", { d: trace(looks), fill: "none", stroke: "var(--muted)", "stroke-width": 1.5, "stroke-opacity": 0.6 }));
+      if (column === "gold") parts.push(text(x(root2(meanOf(end.kl))) + 5, y(meanOf(end.gold)) + 4, betas[i], { class: "other" }));
     });
     if (!isSft()) parts.push(svg("path", { d: trace(runs[at.beta]), fill: "none", stroke: "var(--ppo)", "stroke-width": 3.5, "stroke-linejoin": "round" }));
     const ends = here();
     ends.kl.forEach((kl, i) => parts.push(svg("circle", { class: "run", cx: x(root2(kl)), cy: y(ends[column][i]), r: 4, fill: "var(--ppo)", "fill-opacity": 0.55 })));
     parts.push(svg("circle", { cx: x(root2(meanOf(ends.kl))), cy: y(meanOf(ends[column])), r: 8, fill: "var(--ppo)", stroke: "var(--ink)", "stroke-width": 2.5 }));
     graphs[column].replaceChildren(...parts);
-    set(graphs[column], { "aria-label": `${NAMES_OF_NUMBERS[column][0]} against the square root of the KL. ${nameOf()}, ten seeds: ${ends[column].map((value) => format(value)).join(", ")}.` });
+    set(graphs[column], { "aria-label": `${NAMES_OF_NUMBERS[column][0]} against the KL. ${nameOf()}, ten seeds: ${ends[column].map((value) => format(value)).join(", ")}.` });
   }
 
   const nameOf = () => (isSft() ? "After SFT" : `β ${betas[at.beta]}`);
@@ -132,6 +148,8 @@ function render({ model, el }) {
   function move(to) {
     for (const [name, value] of Object.entries(to)) at[name] = Math.min(Math.max(Math.round(value), 0), most[name]);
     draw();
+    if (!isSft()) seen.add(at.beta);
+    if (seen.size > 2) guess.moved();
     telling = true;
     for (const name of NAMES) model.set(name, at[name]);
     model.save_changes();

@@ -25,7 +25,7 @@ const STYLE_OF_GROUP = `
     .group .panels { grid-template-columns: 1fr; gap: 14px; }
     .group .settings { grid-template-columns: 1fr; }
     .group .facts { grid-template-columns: 1fr 1fr; }
-    .group .says, .group .goal { min-height: 6em; }
+    .group .says, .group .goal { min-height: 4.5em; }
   }
 `;
 
@@ -78,9 +78,9 @@ function render({ model, el }) {
     html("div", { class: "panels" },
       html("div", {}, title, bars),
       html("div", {}, html("div", { class: "title" }, "Share of dead groups, against p"), curve)),
-    html("dl", { class: "facts" },
-      fact("mean", "mean reward"), fact("std", "standard deviation"), fact("share", "dead groups, exact"), fact("dead", "dead groups, drawn")),
-    says);
+    says,
+    behind("Numbers", html("dl", { class: "facts" },
+      fact("mean", "mean reward"), fact("std", "standard deviation"), fact("share", "dead groups, exact"), fact("dead", "dead groups, drawn"))));
 
   const add = (n) => {
     for (let i = 0; i < n; i++) groups.push(Array.from({ length: sizes.at(-1) }, random));

@@ -175,11 +175,12 @@ function question(words, options, right, answered) {
 }
 
 // A question that the figure answers: the reader chooses, and moves something. Only then is the choice marked and
-// `because` said, in either order. Returns {node, moved}: call `moved` where a move has shown the answer.
-function prediction(words, options, right, because) {
+// `because` said, in either order. `chosen` is called with each choice. Returns {node, made, moved}: `made()` says whether
+// there is a choice; call `moved` where a move has shown the answer.
+function prediction(words, options, right, because, chosen = () => {}) {
   let choice = null, seen = false;
-  const answer = html("p", { class: "answer", role: "status" });
-  const buttons = options.map((option, k) => html("button", { type: "button", "aria-pressed": false, onclick: () => { choice = k; show(); } }, option));
+  const answer = html("p", { class: "answer", "aria-live": "polite" });
+  const buttons = options.map((option, k) => html("button", { type: "button", "aria-pressed": false, onclick: () => { choice = k; show(); chosen(k); } }, option));
   const show = () => {
     buttons.forEach((button, k) => set(button, {
       "aria-pressed": k === choice, "data-mark": k !== choice || !seen ? "" : k === right ? "right" : "wrong",
@@ -188,7 +189,7 @@ function prediction(words, options, right, because) {
   };
   const node = html("fieldset", { class: "question" }, html("legend", {}, html("b", {}, "Guess first. "), words),
     html("div", { class: "row" }, ...buttons), answer);
-  return { node, moved: () => { if (!seen) { seen = true; show(); } } };
+  return { node, made: () => choice !== null, moved: () => { if (!seen) { seen = true; show(); } } };
 }
 
 // What stands behind a toggle, such as numbers.

@@ -154,7 +154,7 @@ function render({ model, el }) {
       parts.push(line(S.left, y + slot / 2, S.right, y + slot / 2, { stroke: "var(--faint)" }));
       if (run.fell !== null) parts.push(fallMark(x(run.fell), y, slot / 2 - 1));
       const rang = view > 1 ? run.rang[views[view].name] : null;
-      if (rang !== null) parts.push(SHAPES_OF_GAUGES[views[view].name](x(rang), y, 5));
+      if (rang !== null) parts.push(SHAPES_OF_GAUGES[views[view].name](x(rang), y, 4.5));
       parts.push(svg("circle", { cx: end(run.final), cy: y, r: 5, fill: "var(--ppo)", stroke: "var(--paper)", "stroke-width": 1.5 }));
     });
     for (const update of [0, 10, 20, 30]) {

@@ -21,7 +21,7 @@ function render({ model, el }) {
     ["They stay ahead", "Both end at the top", "They fall back"], 2,
     `Only ${high.arrived} of the ten trained policies earn ${model.get("good")} or more, against ${low.arrived} of ten with the smaller learning rate.`);
   const shown = html("span", { class: "number shown" });
-  const slider = html("input", { type: "range", id: "update", min: 1, max: last, step: 1, oninput: () => { pause(); move(Number(slider.value)); } });
+  const slider = html("input", { type: "range", id: "update", min: 1, max: last, step: 1, oninput: () => { const to = Number(slider.value); pause(); move(to); } });
   const button = html("button", { type: "button", class: "main", onclick: () => (frame ? pause() : start()) });
   const view = twoWidths(root, draw);
   root.prepend(guess.node, view.picture,

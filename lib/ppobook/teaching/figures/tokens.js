@@ -13,7 +13,7 @@ const STYLE_OF_TOKENS = `
   .tokens td { padding: 0 4px; text-align: right; font-size: 14px; border-bottom: 1px solid var(--faint); }
   .tokens tbody th { font-weight: 400; border-bottom: 1px solid var(--faint); padding: 1px 0; }
   .tokens td.does { text-align: left; white-space: nowrap; }
-  .tokens td button, .tokens tbody th button { display: block; width: 100%; min-height: 26px; padding: 1px 4px; text-align: left; border-color: transparent; background: none; overflow-wrap: anywhere; }
+  .tokens td button, .tokens tbody th button { display: block; width: 100%; min-height: 26px; padding: 1px 4px; text-align: left; border-color: transparent; background: none; }
   .tokens tbody th button:hover { border-color: var(--line); }
   .tokens tbody th button[aria-pressed=true] { box-shadow: 0 0 0 2px var(--ink); background: var(--raised); font-weight: 600; }
   .tokens tr.chosen td { background: var(--raised); }
@@ -33,7 +33,9 @@ const STYLE_OF_TOKENS = `
   .tokens .sum { margin: 10px 0 0; padding: 8px 12px; border-left: 4px solid var(--ppo); min-height: 10.2em; }
   .tokens .sum p { margin: 0 0 3px; }
   .tokens .sum .result { font-weight: 600; }
-  .tokens dl { display: grid; grid-template-columns: repeat(4, 1fr); gap: 4px 14px; margin: 10px 0 0; }
+  .tokens .whole { margin: 0 0 6px; }
+  .tokens .whole b { font-size: 17px; }
+  .tokens dl { display: grid; grid-template-columns: repeat(3, 1fr); gap: 4px 14px; margin: 10px 0 0; }
   .tokens dl div { border-top: 2px solid var(--faint); padding-top: 3px; }
   .tokens dt { font-size: 14px; color: var(--muted-text); }
   .tokens dd { margin: 0; font-weight: 600; font-size: 16px; }
@@ -41,10 +43,10 @@ const STYLE_OF_TOKENS = `
     .tokens .settings { grid-template-columns: auto 1fr; gap: 0 8px; }
     .tokens th, .tokens td { font-size: 12.5px; padding: 0 0 0 4px; }
     .tokens tbody th button { font-size: 13px; padding: 1px 2px; }
-    .tokens th:first-child { width: 16%; }
-    .tokens th:nth-child(2), .tokens th:nth-child(3) { width: 13.5%; }
-    .tokens th.plot { width: 24%; }
-    .tokens th.does { width: 21%; }
+    .tokens th.logp, .tokens td.logp { display: none; }
+    .tokens th:first-child { width: 25%; }
+    .tokens th.plot { width: 38%; }
+    .tokens th.does { width: 22%; }
     .tokens dl { grid-template-columns: 1fr 1fr; }
     .tokens .sum { min-height: 15em; padding: 8px 0 8px 10px; }
   }
@@ -97,24 +99,33 @@ function render({ model, el }) {
   const body = html("tbody");
   const sum = html("div", { class: "sum number" });
   const { facts, fact } = numberList();
+  facts.product = html("b", { class: "number", "data-number": "product" });
+
+  // The guess is about the first text, in the first path.
+  const whole = Math.exp(texts[0].fresh[0].at(-1).reduce((total, logp, t) => total + logp - texts[0].old[t], 0));
+  const guess = prediction(`The clip acts on each token's ratio. Where does the ratio of the whole text end after ${steps.at(-1)} gradient steps?`,
+    [`Within ${format(at.clip_eps, 1)} of 1`, "Further away"], Math.abs(whole - 1) > at.clip_eps ? 1 : 0,
+    `It is the product of all the tokens' ratios, and ends at ${format(whole, 2)}. Now choose the update without the clip.`);
   root.prepend(
+    guess.node,
     html("div", { class: "row" }, labelled("text", "Text", chooseText), labelled("path", "Update", choosePath, paths.length > 1 ? {} : { style: "display: none" })),
     html("div", { class: "settings" }, ...control("step", "Gradient steps", [0, steps.length - 1, 1]), ...control("clip_eps", "Clip ε", range)),
+    html("p", { class: "whole" }, "Ratio of the whole text: ", facts.product),
     html("table", {},
-      html("thead", {}, html("tr", {}, html("th", { scope: "col" }, "token"), html("th", { scope: "col" }, "log π", html("sub", {}, "old")),
-        html("th", { scope: "col" }, "log π", html("sub", {}, "θ")), html("th", { scope: "col", class: "plot" }, "ratio", scale),
+      html("thead", {}, html("tr", {}, html("th", { scope: "col" }, "token"), html("th", { scope: "col", class: "logp" }, "log π", html("sub", {}, "old")),
+        html("th", { scope: "col", class: "logp" }, "log π", html("sub", {}, "θ")), html("th", { scope: "col", class: "plot" }, "ratio", scale),
         html("th", { scope: "col" }, html("span", { class: "unseen" }, "ratio in numbers")), html("th", { scope: "col", class: "does" }, "gradient"))),
       body),
-    html("p", { class: "quiet key" }, "Green: A > 0. Orange: A < 0. Hollow: it has gone far enough, no gradient. Square: beyond the axis. Grey: the clip range."),
+    html("p", { class: "quiet key" }, "Green: A > 0. Orange: A < 0. Hollow: it has gone far enough, no gradient. Square: beyond the axis. Gray: the clip range."),
     sum,
-    html("dl", {}, fact("product", "ratio of the text"), fact("kl", "mean log-ratio, old − new"), fact("clip_fraction", "outside the range"), fact("flat_fraction", "without gradient")));
+    behind("More numbers", html("dl", {}, fact("kl", "mean log-ratio, old − new"), fact("clip_fraction", "outside the range"), fact("flat_fraction", "without gradient"))));
 
   function rows() {
     const text = texts[at.text];
     cells = text.words.map((word, t) => {
       const button = html("button", { type: "button", onclick: () => move({ token: t }), onfocus: () => { if (at.token !== t) move({ token: t }); } }, word);
-      const node = (name) => html("td", { class: "number", "data-number": `${name}-${t}` });
-      const old = node("old"), fresh = node("new"), ratio = node("ratio"), slope = html("td", { class: "does", "data-number": `slope-${t}` });
+      const node = (name, more = "") => html("td", { class: `number ${more}`, "data-number": `${name}-${t}` });
+      const old = node("old", "logp"), fresh = node("new", "logp"), ratio = node("ratio"), slope = html("td", { class: "does", "data-number": `slope-${t}` });
       const box = html("i", { class: "box" }), stem = html("i", { class: "stem" }), dot = html("i", { class: "dot" });
       const lane = html("div", { class: "lane", "aria-hidden": "true" }, box, html("i", { class: "one" }), stem, dot);
       const row = html("tr", { onpointermove: (event) => { if (event.pointerType === "mouse" && at.token !== t) move({ token: t }); } },
@@ -195,6 +206,7 @@ function render({ model, el }) {
     at.token = Math.min(at.token, texts[at.text].words.length - 1);
     if (at.text !== before) rows();
     const found = draw();
+    if (at.text === 0 && at.path === 0 && at.step === steps.length - 1) guess.moved();
     telling = true;
     for (const name of NAMES) model.set(name, at[name]);
     model.set("ratios", found.map(({ ratio }) => ratio));
