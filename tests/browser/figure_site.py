@@ -16,6 +16,7 @@ from typing import Any
 import nbformat
 import numpy as np
 from playwright.sync_api import Locator, Page, expect
+from recorded_curves import runs_figure
 from small_figures import a_group_of_answers, a_hidden_curve
 from token_texts import token_figure
 
@@ -58,6 +59,7 @@ PAGES: dict[str, tuple[Callable[[], figures.Figure], str]] = {
     "index": (figures.baseline, "Three arrows, one for each arm"),
     "clip": (figures.clip_explorer, "The clipped surrogate of one sample"),
     "simplex": (figures.trust_region_step, "The simplex of policies over three actions"),
+    "runs": (runs_figure, "Two panels of three runs each"),
     "film": (film, "A film of 2 games of CartPole"),
     "drawn": (drawn, "A film of a line that turns"),
     "gae": (figures.gae_explorer, "A table of 7 steps"),
@@ -143,7 +145,8 @@ def fits(page: Page, figure: Locator, width: int) -> None:
     wide, room = figure.evaluate("node => [node.scrollWidth, node.clientWidth]")
     assert wide <= room, "nothing may stick out of the figure"
     sizes = figure.evaluate(
-        """node => [...node.querySelectorAll("svg text")].filter((text) => text.textContent).map((text) =>
+        """node => [...node.querySelectorAll("svg text")]
+             .filter((text) => text.textContent && text.getClientRects().length).map((text) =>
              parseFloat(getComputedStyle(text).fontSize) * text.ownerSVGElement.getScreenCTM().a)"""
     )
     assert min(sizes, default=99) > 11

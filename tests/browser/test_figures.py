@@ -48,6 +48,7 @@ def agrees(figure: Locator, bandit: dict[str, Any]) -> None:
 
 def test_keyboard_moves_it_and_its_numbers_are_the_librarys(page: Page, address: str) -> None:
     figure = live(page, address)
+    figure.get_by_text("Numbers, averages").click()
     bandits = figures.baseline().state["bandits"]
     slider = figure.get_by_role("slider", name="Baseline")
     slider.focus()
@@ -95,9 +96,10 @@ def test_it_follows_the_theme(open_page: Any, http: str, dark: bool, name: str) 
 def test_axe_finds_nothing_in_it(page: Page, http: str, name: str) -> None:
     figure = live(page, http, name)
     if name == "index":
-        figure.get_by_role("button", name="Pull 20 times").click()
+        figure.get_by_text("Numbers, averages").click()
+        figure.get_by_role("button", name="Average 20 samples").click()
     if name == "simplex":
-        figure.get_by_text("Choose the advantages yourself").click()
+        figure.get_by_text("Numbers and other settings").click()
     # (A width changes no colours.)
     looks = ((DESKTOP, "light", {}), (DESKTOP, "dark", {"runOnly": CONTRAST}), (PHONE, "dark", {}))
     for size, theme, rules in looks:
@@ -144,7 +146,7 @@ VALUES_AT = """(figure, settings) => settings.map((setting) => {
   }
   const numbers = [...figure.querySelectorAll("[data-number]")];
   const shown = Object.fromEntries(numbers.map((n) => [n.dataset.number, JSON.parse(n.dataset.value)]));
-  return { ...shown, says: figure.querySelector("p.says").textContent };
+  return { ...shown, says: figure.querySelector("p.counts").textContent };
 })"""
 
 
@@ -195,11 +197,43 @@ def steps_agree(figure: Locator, old: Any, advantages: Any, tolerance: float = 1
 
 def test_the_steps_from_every_start_are_the_librarys(page: Page, http: str) -> None:
     figure = live(page, http, "simplex")
+    figure.get_by_text("Numbers and other settings").click()
     for i, preset in enumerate(figures.trust_region_step().state["presets"]):
         figure.get_by_label("Start").select_option(str(i))
         for length in ("3", "8"):
             figure.get_by_role("slider", name="Step length α").fill(length)
             steps_agree(figure, preset["old"], preset["advantages"])
+
+
+def test_the_old_policy_can_be_dragged_and_moved_by_keys(page: Page, http: str) -> None:
+    figure = live(page, http, "simplex")
+    handle = figure.get_by_role("slider", name="Old policy")
+    before = handle.get_attribute("aria-valuetext")
+    handle.focus()
+    page.keyboard.press("ArrowUp")
+    moved = handle.get_attribute("aria-valuetext")
+    assert moved != before
+    box = figure.locator("svg.whole").bounding_box()
+    assert box
+    page.mouse.move(box["x"] + box["width"] / 2, box["y"] + box["height"] * 0.6)
+    page.mouse.down()
+    page.mouse.move(box["x"] + box["width"] * 0.4, box["y"] + box["height"] * 0.8, steps=3)
+    page.mouse.up()
+    assert handle.get_attribute("aria-valuetext") != moved
+    assert page.evaluate("String(getSelection())") == "", "dragging selects no text"
+
+
+# A question that is answered once the reader has moved the figure
+
+
+def test_a_guess_is_answered_when_the_figure_has_moved(page: Page, http: str) -> None:
+    figure = live(page, http, "runs")
+    right = figure.get_by_role("button", name="All fall")
+    right.click()
+    expect(figure).to_contain_text("Now try it.")
+    figure.get_by_role("button", name="long steps").click()
+    expect(figure).to_contain_text("Right. With long steps, all fall.")
+    expect(right).to_have_attribute("data-mark", "right")
 
 
 # The films

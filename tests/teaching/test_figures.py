@@ -9,6 +9,7 @@ import json
 import numpy as np
 import pytest
 from PIL import Image
+from recorded_curves import runs_figure
 from small_figures import a_group_of_answers, a_hidden_curve
 from token_texts import token_figure
 
@@ -204,6 +205,7 @@ MAKERS = {
     "rates": figures.two_rates,
     "reach": figures.lambda_reach,
     "reveal": a_hidden_curve,
+    "runs": runs_figure,
     "simplex": figures.trust_region_step,
     "sweep": figures.lambda_sweep,
     "tokens": token_figure,

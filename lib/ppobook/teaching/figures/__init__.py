@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from ppobook.teaching.figures._rates import two_rates
     from ppobook.teaching.figures._reach import lambda_reach
     from ppobook.teaching.figures._reveal import reveal
+    from ppobook.teaching.figures._runs import recorded_runs
     from ppobook.teaching.figures._simplex import METHODS, SimplexStep, simplex_step, trust_region_step
     from ppobook.teaching.figures._sweep import GaeError, gae_error, lambda_sweep
     from ppobook.teaching.figures._tokens import token_ratios
@@ -59,6 +60,7 @@ _NAMES = {
     "_rates": ("two_rates",),
     "_reach": ("lambda_reach",),
     "_reveal": ("reveal",),
+    "_runs": ("recorded_runs",),
     "_simplex": ("METHODS", "SimplexStep", "simplex_step", "trust_region_step"),
     "_sweep": ("GaeError", "gae_error", "lambda_sweep"),
     "_tokens": ("token_ratios",),

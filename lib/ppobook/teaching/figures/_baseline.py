@@ -96,14 +96,30 @@ def baseline(
         single_pull(probs, rewards, b)[2] for b in (0.0, first["expected"], first["best"])
     )
     alt = f"""
-        Three arrows, one for each arm: the policy gradient as a single pull of that arm estimates it.
+        Three arrows, one for each arm: the policy gradient as a single sample of that arm estimates it.
         Without a baseline all three are long and each pushes its own arm up; one estimate lies {at_zero:.2f}
         from the exact gradient. With the expected reward, {first["expected"]:.2f}, as baseline the arrows are
         short, some arms are pushed up and others down, and the distance is {at_expected:.2f}. A curve of this
         distance against the baseline has its lowest point, {best_spread:.2f}, at {first["best"]:.2f}. The
         exact gradient is the same for every baseline.
     """
-    state = {"baseline": baseline, "bandit": 0, "bandits": bandits, "seed": 0, "pulls": 20, "learners": 40}
+    ask = {
+        "asks": f"Subtract the average reward, {first['expected']:g}, from every reward. "
+        "Where does the mean of the three arrows, the black dot, go?",
+        "options": ["To 0", "It stays", "Farther out"],
+        "right": 1,
+        "todo": f"Then drag the baseline to {first['expected']:g}.",
+        "answer": "The dot stays. Only the arrows shrink, so one sample is much less noisy.",
+    }
+    state = {
+        "ask": ask,
+        "baseline": baseline,
+        "bandit": 0,
+        "bandits": bandits,
+        "seed": 0,
+        "pulls": 20,
+        "learners": 40,
+    }
     return Figure("baseline", state, alt=alt, height=6.2, still=lambda picture: _still(picture, first))
 
 
@@ -149,9 +165,9 @@ def _still(picture: Picture, bandit: dict[str, Any]) -> None:
         spread = single_pull(bandit["probs"], bandit["rewards"], b)[2]
         ax.plot(b, spread, "o", ms=9, color=style.colour("vanilla"))
     ax.axvline(bandit["expected"], color=style.colour("muted"), lw=1, ls=":")
-    annotate(ax, "expected reward", (bandit["expected"], ax.get_ylim()[1]), (5, -4), va="top")
+    annotate(ax, "average reward", (bandit["expected"], ax.get_ylim()[1]), (5, -4), va="top")
     ax.set(xlabel="baseline", ylim=(0, None), xlim=bandit["range"])
-    ax.set_title("how far one pull's estimate lies from the exact gradient", fontsize=13)
+    ax.set_title("how far one sample's estimate lies from the exact gradient", fontsize=13)
 
 
 def _draw_plane(ax: Axes, bandit: dict[str, Any], b: float) -> None:
@@ -164,6 +180,9 @@ def _draw_plane(ax: Axes, bandit: dict[str, Any], b: float) -> None:
     ring = np.linspace(0, 2 * np.pi, 200)
     x, y = centre[0] + spread * np.cos(ring), centre[1] + spread * np.sin(ring)
     ax.fill(x, y, color=style.colour("vanilla"), alpha=0.18, lw=0)
+    for estimate in single_pull(bandit["probs"], bandit["rewards"], 0.0)[0]:
+        # The estimates without a baseline, for comparison.
+        ax.plot(*np.outer(_PLANE @ estimate, [0, 1]), color=style.colour("muted"), lw=1.4, alpha=0.5)
     for arm, estimate in enumerate(estimates):
         kind = "good" if bandit["rewards"][arm] > b else "bad"
         # A short arrow gets a small head, or nothing of it would be seen but the head.
@@ -176,5 +195,20 @@ def _draw_plane(ax: Axes, bandit: dict[str, Any], b: float) -> None:
         ax.text(x, y, f"arm {arm + 1}", ha="center", va="center", fontsize=12, zorder=5)
     ax.plot(*centre, "o", color=style.colour("truth"), ms=6, mec="white", zorder=6)
     ax.set(xlim=(-1.3 * reach, 1.3 * reach), ylim=(-0.95 * reach, 1.35 * reach), aspect="equal")
-    ax.set_title(f"baseline {b:.3g}: strays by {spread:.2f}", fontsize=13)
+    if spread < 0.1 * reach:
+        _draw_lens(ax, bandit, b, centre, 0.1 * reach)
+    ax.set_title(f"baseline {b:.3g}: spread {spread:.2f}", fontsize=13)
     ax.axis("off")
+
+
+def _draw_lens(ax: Axes, bandit: dict[str, Any], b: float, centre: Any, half: float) -> None:
+    """Arrows that are too short to be seen, once more and larger."""
+    lens = ax.inset_axes((0.62, 0.6, 0.4, 0.4))
+    for reward, estimate in zip(
+        bandit["rewards"], single_pull(bandit["probs"], bandit["rewards"], b)[0], strict=True
+    ):
+        arrow(lens, _PLANE @ estimate, style.colour("good" if reward > b else "bad"), 2.0, mutation_scale=11)
+    lens.plot(*centre, "o", color=style.colour("truth"), ms=5, mec="white", zorder=6)
+    lens.set(xlim=centre[0] + np.array([-half, half]), ylim=centre[1] + np.array([-half, half]))
+    lens.set(aspect="equal", xticks=(), yticks=())
+    lens.set_xlabel("the same, larger", fontsize=11)

@@ -24,7 +24,7 @@ _POLE = 1.0
 _EXPOSURES = 25
 
 
-def film(games: Mapping[str, ArrayLike], *, limit: int = 500) -> Figure:
+def film(games: Mapping[str, ArrayLike], *, limit: int = 500, ask: Mapping[str, Any] | None = None) -> Figure:
     """Show games of CartPole side by side, looping. It stands still where a reader wants no motion.
 
     Parameters
@@ -34,6 +34,8 @@ def film(games: Mapping[str, ArrayLike], *, limit: int = 500) -> Figure:
         the cart's position and speed, the pole's angle (in radians, to the right) and angular speed.
     limit : int
         Pushes after which a game ends although the pole stands.
+    ask : mapping, optional
+        A question above the film: "asks", "options", "right" (the index of the right option), and "answer".
     """
     shown = [_game(name, observations, limit) for name, observations in games.items()]
     ends = " ".join(f"{game['name']}: {game['end']} {game['pushes']}." for game in shown)
@@ -41,7 +43,7 @@ def film(games: Mapping[str, ArrayLike], *, limit: int = 500) -> Figure:
         A film of {len(shown)} game{"s" * (len(shown) > 1)} of CartPole, each a cart on a rail with a pole
         hinged on top. {ends}
     """
-    state = {"games": shown, "rate": _RATE, "rail": _RAIL, "pole": _POLE}
+    state = {"games": shown, "rate": _RATE, "rail": _RAIL, "pole": _POLE, "ask": dict(ask) if ask else None}
     return Figure(
         "film", state, alt=alt, height=1.75 * len(games), still=lambda picture: _still(picture, shown)
     )

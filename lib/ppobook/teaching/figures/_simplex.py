@@ -38,6 +38,23 @@ _PRESETS = (
     ((0.8, 0.15, 0.05), (-0.25, 0.0, 4.0)),
 )
 
+_ASKS = {
+    "trpo": {
+        "asks": "Make the steps longer. Which method stays inside the pink oval?",
+        "options": ["vanilla", "natural gradient", "TRPO"],
+        "right": 2,
+        "todo": "Then drag the step length.",
+        "answer": "TRPO stays: it shortens a step that would leave the oval.",
+    },
+    "ppo_large": {
+        "asks": "Tiny steps of PPO end near the edge of the blue shape. Where do ten long steps end?",
+        "options": ["Near the edge, too", "Far outside", "Back at the start"],
+        "right": 1,
+        "todo": "Then drag the step length.",
+        "answer": "Far outside: one long step jumps over the edge, and the clip does not pull it back.",
+    },
+}
+
 
 class SimplexStep(NamedTuple):
     """The end point of a method."""
@@ -148,8 +165,8 @@ def trust_region_step(
 ) -> Figure:
     """One step of each method from the same policy: who stays in the KL ball, who in the clip region?
 
-    The reader changes the advantages, δ, ε and the step length, and switches methods on and off. In
-    JupyterLab, `widget().steps` holds the numbers on display.
+    The reader drags the old policy, changes the advantages, δ, ε and the step length, and switches methods on
+    and off. In JupyterLab, `widget().steps` holds the numbers on display.
 
     Parameters
     ----------
@@ -174,8 +191,10 @@ def trust_region_step(
         for method in methods
     }
     state = {
+        "ask": _ASKS["ppo_large" if "ppo_large" in methods else "trpo"],
         "presets": presets,
         "preset": 0,
+        "old": p,
         "advantages": a,
         "max_kl": max_kl,
         "clip_eps": clip_eps,
@@ -220,8 +239,8 @@ _NAMES = {
     "vanilla": "vanilla policy gradient",
     "natural": "natural gradient",
     "trpo": "TRPO",
-    "ppo_small": "PPO-clip, small steps",
-    "ppo_large": "PPO-clip, large steps",
+    "ppo_small": "PPO-clip, tiny steps",
+    "ppo_large": "PPO-clip, steps of α",
 }
 
 

@@ -1,5 +1,6 @@
-// E3. One pull of a three-armed bandit gives one of three estimates of the policy gradient. The reader slides the
-// baseline: the three arrows shrink, turn and grow, and their mean, the exact gradient, stays where it is.
+// E3. One sample from a three-armed bandit gives one of three estimates of the policy gradient. The reader slides the
+// baseline: the three arrows shrink, turn and grow, and their mean, the exact gradient, stays where it is. Faint arrows
+// show the estimates without a baseline.
 
 const STYLE_OF_BASELINE = `
   .baseline .panels { display: grid; grid-template-columns: 1fr 1fr; gap: 6px 22px; margin: 12px 0 4px; }
@@ -18,10 +19,12 @@ const STYLE_OF_BASELINE = `
   .baseline .curve { cursor: ew-resize; touch-action: pan-y; }
   .baseline .word { paint-order: stroke; stroke: var(--paper); stroke-width: 4px; stroke-linejoin: round; }
   .figure.baseline svg .tinted { fill: var(--vanilla-text); }
-  .baseline .pulled { margin-top: 10px; }
-  .baseline .pulled p { margin: 0; flex: 1 1 260px; min-height: 2.9em; }
+  .baseline .drawn { margin-top: 10px; }
+  .baseline .drawn p { margin: 0; flex: 1 1 260px; }
   @container (max-width: 560px) {
-    .baseline .panels { grid-template-columns: 1fr; gap: 16px; }
+    .baseline .panels { grid-template-columns: 1fr; gap: 4px; }
+    .baseline .jumps { gap: 6px; }
+    .baseline .jumps button { flex: 1 1 0; padding: 4px 2px; }
   }
 `;
 
@@ -64,7 +67,7 @@ function render({ model, el }) {
   const random = generator(model.get("seed"));
   let bandit = bandits[model.get("bandit")];
   let b = model.get("baseline");
-  // Every learner's pulls, kept as arms: the same pulls are judged anew under each baseline.
+  // The arms of each average: the same samples are judged anew under each baseline.
   let learners = [];
   let asked = false;
   let gliding = 0;
@@ -79,12 +82,13 @@ function render({ model, el }) {
     html("button", { type: "button", onclick: () => glide(bandit.expected) }),
     html("button", { type: "button", onclick: () => glide(bandit.best) }),
   ];
-  const button = html("button", { type: "button", class: "main", onclick: () => { asked = true; pull(); draw(); tell(); } },
-    `Pull ${pulls} times`);
+  const button = html("button", { type: "button", onclick: () => { asked = true; pull(); draw(); tell(); } },
+    `Average ${pulls} samples`);
+  const ask = model.get("ask"), guess = prediction(`${ask.asks} ${ask.todo}`, ask.options, ask.right, ask.answer);
   const report = html("p", { class: "number" });
 
   // Left: the plane of the three estimates
-  const W = 340, H = 306, CX = 168, CY = 172, REACH = 124, LENS = { x: 280, y: 60, r: 56 };
+  const W = 340, H = 266, CX = 150, CY = 166, REACH = 124, LENS = { x: 268, y: 72, r: 68 };
   const clip = `lens-${Math.random().toString(36).slice(2)}`;
   const axes = svg("g");
   const scene = svg("g");
@@ -95,16 +99,16 @@ function render({ model, el }) {
     svg("clipPath", { id: clip }, svg("circle", { cx: LENS.x, cy: LENS.y, r: LENS.r })),
     svg("circle", { cx: LENS.x, cy: LENS.y, r: LENS.r, fill: "var(--paper)", stroke: "var(--line)" }),
     lensScene, lensWord);
-  const plane = svg("svg", { viewBox: `0 0 ${W} ${H}`, role: "img" }, axes, scene, lens);
+  const plane = svg("svg", { viewBox: `0 0 ${W} ${H}`, class: "plane", role: "img" }, axes, scene, lens);
 
   // Right: the spread against the baseline
-  const P = { left: 38, right: 330, top: 26, bottom: 262 };
+  const P = { left: 38, right: 330, top: 26, bottom: 210 };
   const frame = svg("g");
   const path = svg("path", { fill: "none", stroke: "var(--vanilla)", "stroke-width": 3 });
   const drop = svg("line", { stroke: "var(--ink)", "stroke-width": 1, y2: P.bottom });
   const dot = svg("circle", { r: 8, fill: "var(--vanilla)", stroke: "var(--ink)", "stroke-width": 2 });
   const dotWord = svg("text", { class: "word number", "font-size": 15, "font-weight": 600 });
-  const curve = svg("svg", { viewBox: `0 0 ${W} ${H}`, class: "curve", role: "img" }, frame, path, drop, dot, dotWord);
+  const curve = svg("svg", { viewBox: `0 0 ${W} 254`, class: "curve", role: "img" }, frame, path, drop, dot, dotWord);
   const x = (value) => P.left + ((value - bandit.range[0]) / (bandit.range[1] - bandit.range[0])) * (P.right - P.left);
   const top = () => Math.max(...bandit.spread) * 1.04;
   const y = (value) => P.bottom - (value / top()) * (P.bottom - P.top);
@@ -124,28 +128,30 @@ function render({ model, el }) {
     const value = html("dd", { class: "number", "data-number": name });
     return [value, html("div", {}, html("dt", {}, term), value)];
   };
-  const [spreadFact, spreadBox] = fact("spread", "spread of one pull");
+  const [spreadFact, spreadBox] = fact("spread", "spread of one sample");
   const [meanFact, meanBox] = fact("mean", "mean, the same for every baseline");
-  const [needFact, needBox] = fact("pulls", "pulls for error 0.1");
+  const [needFact, needBox] = fact("pulls", "samples for an error of 0.1");
 
   root.prepend(
-    html("div", { class: "row" }, html("label", { for: "bandit" }, "Bandit"), choose),
+    guess.node,
     html("div", { class: "setting" },
       html("span", {}, html("label", { for: "b" }, "Baseline "), shown), slider),
-    html("div", { class: "row" }, ...jumps),
+    html("div", { class: "row jumps" }, ...jumps),
     html("div", { class: "panels" },
       html("div", {},
-        html("div", { class: "title" }, "What a single pull says"),
-        html("div", { class: "quiet" }, "one arrow per arm; the dot: their mean"), plane,
-        html("table", {},
-          html("thead", {}, html("tr", {},
-            ...["arm", "pulled", "pays", "pays − baseline"].map((word) => html("th", { scope: "col" }, word)))),
-          body)),
+        html("div", { class: "title" }, "What one sample says"),
+        html("div", { class: "quiet" }, "dot: mean of the arrows; faint: baseline 0"), plane),
       html("div", {},
-        html("div", { class: "title" }, "How far it strays from the mean"),
-        html("div", { class: "quiet" }, "spread against baseline; drag it"), curve,
-        html("dl", { class: "facts" }, spreadBox, needBox, meanBox))),
-    html("div", { class: "row pulled" }, button, report));
+        html("div", { class: "title" }, "Spread of one sample"),
+        html("div", { class: "quiet" }, "against the baseline; drag the dot"), curve)),
+    behind("Numbers, averages and other bandits",
+      html("div", { class: "row" }, html("label", { for: "bandit" }, "Bandit"), choose),
+      html("table", {},
+        html("thead", {}, html("tr", {},
+          ...["arm", "probability", "pays", "pays − baseline"].map((word) => html("th", { scope: "col" }, word)))),
+        body),
+      html("dl", { class: "facts" }, spreadBox, needBox, meanBox),
+      html("div", { class: "row drawn" }, button, report)));
 
   function pull() {
     const arms = Array.from({ length: pulls }, () => {
@@ -164,8 +170,8 @@ function render({ model, el }) {
     set(slider, { min: bandit.range[0], max: bandit.range[1], step: bandit.step });
     choose.value = String(index);
     jumps[0].textContent = `${format(Math.max(0, bandit.range[0]), 0)}: none`;
-    jumps[1].textContent = `${format(bandit.expected)}: expected reward`;
-    jumps[2].textContent = `${format(bandit.best)}: the best`;
+    jumps[1].textContent = `${format(bandit.expected)}: average`;
+    jumps[2].textContent = `${format(bandit.best)}: best`;
     drawFixed();
     model.set("bandit", index);
     move(Math.min(Math.max(b, bandit.range[0]), bandit.range[1]));
@@ -177,6 +183,7 @@ function render({ model, el }) {
     model.save_changes();
     draw();
     tell();
+    if (Math.abs(b - bandit.expected) < 1) guess.moved();
   }
 
   function stop() {
@@ -223,7 +230,7 @@ function render({ model, el }) {
     }
     lines.push(svg("text", { x: (P.left + P.right) / 2, y: P.bottom + 38, "text-anchor": "middle", "font-size": 14 }, "baseline"));
     const expectedFirst = bandit.expected < bandit.best;
-    for (const [value, word, first] of [[bandit.expected, "expected", expectedFirst], [bandit.best, "best", !expectedFirst]]) {
+    for (const [value, word, first] of [[bandit.expected, "average", expectedFirst], [bandit.best, "best", !expectedFirst]]) {
       lines.push(svg("line", {
         x1: x(value), x2: x(value), y1: P.top - 4, y2: P.bottom, stroke: "var(--muted)", "stroke-dasharray": "2 4", "stroke-width": 1.5,
       }));
@@ -242,7 +249,14 @@ function render({ model, el }) {
     const at = (vector) => { const [px, py] = project(vector); return [cx + px * unit, cy + py * unit]; };
     const [mx, my] = at(mean);
     const parts = [svg("circle", { cx: mx, cy: my, r: spread(bandit, b) * unit, fill: "var(--vanilla)", "fill-opacity": 0.16 })];
-    for (const [i, arms] of learners.entries()) {
+    if (!small) {
+      for (const vector of estimates(bandit, 0)) {
+        const [px, py] = at(vector);
+        parts.push(svg("line", { x1: cx, y1: cy, x2: px, y2: py, stroke: "var(--muted)", "stroke-width": 2, "stroke-opacity": 0.45 }));
+        parts.push(svg("circle", { cx: px, cy: py, r: 3.5, fill: "var(--muted)", "fill-opacity": 0.45 }));
+      }
+    }
+    for (const [i, arms] of (asked ? learners : []).entries()) {
       const [px, py] = at(batch(arms, vectors));
       const last = asked && i === learners.length - 1;
       parts.push(svg("circle", {
@@ -270,7 +284,7 @@ function render({ model, el }) {
     });
     if (!small) {
       parts.push(svg("text", {
-        class: "word number tinted", x: CX, y: H - 6, "text-anchor": "middle", "font-size": 14.5, "font-weight": 600,
+        class: "word number tinted", x: 8, y: 20, "font-size": 14.5, "font-weight": 600,
       }, `spread ${format(spread(bandit, b))}`));
     }
     parts.push(svg("circle", { cx: mx, cy: my, r: 5, fill: "var(--truth)", stroke: "var(--paper)", "stroke-width": 1.5 }));
@@ -330,13 +344,13 @@ function render({ model, el }) {
     const distances = learners.map((arms) => squared(batch(arms, vectors), mean));
     const typical = Math.sqrt(distances.reduce((sum, square) => sum + square, 0) / distances.length);
     const theory = wide / Math.sqrt(pulls);
-    const all = `${learners.length} learners pulled ${pulls} times each (small dots). Their means lie ${format(typical)} `
-      + `from the exact gradient; expected: ${format(wide)}/√${pulls} = ${format(theory)}.`;
+    const all = `${learners.length} such averages (small dots) lie ${format(typical)} from the exact gradient; `
+      + `by the formula: ${format(wide)}/√${pulls} = ${format(theory)}.`;
     report.textContent = asked
-      ? `Your ${pulls} pulls: ${vectorText(batch(learners.at(-1), vectors))}, off by ${format(Math.sqrt(distances.at(-1)))}. ${all}`
-      : all;
-    set(plane, { "aria-label": `Estimates of a single pull: ${vectors.map((vector, a) => `arm ${a + 1} ${vectorText(vector)}`).join(", ")}. Their mean: ${vectorText(mean)}.` });
-    set(curve, { "aria-label": `The spread of a single pull against the baseline, a curve with its lowest point at ${format(bandit.best)}. At ${format(b)} it is ${format(wide)}.` });
+      ? `Average of ${pulls} samples: ${vectorText(batch(learners.at(-1), vectors))}, off by ${format(Math.sqrt(distances.at(-1)))}. ${all}`
+      : "";
+    set(plane, { "aria-label": `Estimates from one sample: ${vectors.map((vector, a) => `arm ${a + 1} ${vectorText(vector)}`).join(", ")}. Their mean: ${vectorText(mean)}.` });
+    set(curve, { "aria-label": `The spread of one sample against the baseline, a curve with its lowest point at ${format(bandit.best)}. At ${format(b)} it is ${format(wide)}.` });
   }
 
   function tell() {

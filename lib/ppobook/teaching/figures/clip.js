@@ -1,5 +1,6 @@
 // E1. The clipped surrogate of one sample. The reader moves ρ, A and ε, and sees both surrogates, the smaller of the
-// two and its slope; a table of the cases says which one this is, and which of two counters it adds to.
+// two and its slope; a table of the cases says which one this is. The numbers, and which of two counters the sample adds to,
+// stand behind a toggle.
 
 const STYLE_OF_CLIP = `
   .clip .panels { display: grid; grid-template-columns: 1fr 1fr; gap: 6px 24px; margin: 10px 0 0; }
@@ -22,7 +23,8 @@ const STYLE_OF_CLIP = `
   .clip td button b { display: block; font-weight: 600; font-size: 14.5px; }
   .clip td button span { font-size: 13px; color: var(--muted-text); }
   .clip td button[aria-pressed=true] { border-color: var(--ink); box-shadow: 0 0 0 1.5px var(--ink); background: none; }
-  .clip .says { margin: 8px 0 0; min-height: 5.9em; }
+  .clip .says { margin: 8px 0 0; min-height: 4.5em; }
+  .clip .counts { margin: 6px 0 0; }
   .clip .facts { display: grid; grid-template-columns: repeat(3, 1fr); gap: 8px 12px; margin: 8px 0 0; }
   .clip .facts div { display: flex; flex-direction: column-reverse; justify-content: flex-end; }
   .clip .facts dt { color: var(--muted-text); font-size: 13.5px; }
@@ -30,7 +32,7 @@ const STYLE_OF_CLIP = `
   @container (max-width: 560px) {
     .clip .panels { grid-template-columns: 1fr; gap: 14px; }
     .clip .settings { gap: 0 8px; }
-    .clip .says { min-height: 7.3em; }
+    .clip .says { min-height: 5.9em; }
   }
 `;
 
@@ -61,6 +63,11 @@ const SAYS_OF_CLIP = {
     above: "A bad action that gained probability, and is above the clip range. The minimum is ρ A, so nothing is clipped, and the full slope pulls ρ back down, however far it went.",
   },
 };
+
+const ASK_OF_CLIP = [
+  "A good action (A = +1) becomes more likely. Once ρ is past the gray clip range, how hard does its sample push? Then drag ρ past 1.2.",
+  ["Harder", "As hard as before", "Not at all"], 2, "There the minimum is flat, so the slope is 0.",
+];
 
 function render({ model, el }) {
   const { root, say, close } = stage(el, "clip", STYLE_OF_CLIP);
@@ -104,33 +111,34 @@ function render({ model, el }) {
     html("th", { scope: "row", class: kind }, html("span", {}, kind), html("br"), html("span", { class: "number" }, sign)),
     ...REGIONS.map((region) => {
       const flat = region === (kind === "good" ? "above" : "below");
-      const counts = region === "inside" ? "no count" : flat ? "clip, flat" : "clip";
-      const spoken = region === "inside" ? "counts to neither" : flat ? "counts to clip fraction and flat fraction" : "counts to clip fraction only";
+      const word = region === "inside" ? (kind === "good" ? "push up" : "push down") : flat ? "enough" : kind === "good" ? "go on" : "undo";
       buttons[kind + region] = html("button", {
-        type: "button", "aria-label": `${kind} action, ρ ${region} the clip range: slope ${flat ? "0" : "A"}, ${spoken}`,
+        type: "button", "aria-label": `${kind} action, ρ ${region} the clip range: ${word}, slope ${flat ? "0" : "A"}`,
         onclick: () => jump(kind, region),
-      }, html("b", {}, `slope ${flat ? "0" : "A"}`), html("span", {}, counts));
+      }, html("b", {}, word), html("span", {}, `slope ${flat ? "0" : "A"}`));
       return html("td", {}, buttons[kind + region]);
     }));
-  const says = html("p", { class: "says" });
+  const says = html("p", { class: "says" }), counts = html("p", { class: "counts" });
+  const guess = prediction(...ASK_OF_CLIP);
   const { facts, fact } = numberList();
 
   root.prepend(
+    guess.node,
     html("div", { class: "settings" },
       ...control("ratio", "Ratio ρ"), ...control("advantage", "Advantage A"), ...control("clip_eps", "Clip ε")),
     html("div", { class: "panels" },
       html("div", {},
         html("div", { class: "title" }, "What one sample adds to the objective"),
-        html("div", { class: "quiet" }, "thick: the minimum; gray: the clip range; drag ρ"), graph),
+        html("div", { class: "quiet" }, "drag the dot; gray: the clip range"), graph),
       html("div", {},
         html("div", { class: "title" }, "Which case is it?"),
         html("table", {},
           html("thead", {}, html("tr", {}, html("th", { scope: "col" }, html("span", { class: "unseen" }, "action")), ...heads)),
           html("tbody", {}, row("good", "A > 0"), row("bad", "A < 0"))),
         says,
-        html("dl", { class: "facts" },
+        behind("Numbers", html("dl", { class: "facts" },
           fact("surrogate", "ρ A"), fact("clipped", "clip(ρ) A"), fact("objective", "minimum"),
-          fact("slope", "slope in ρ"), fact("clip_fraction", "clip_fraction"), fact("flat_fraction", "flat_fraction")))));
+          fact("slope", "slope in ρ"), fact("clip_fraction", "clip_fraction"), fact("flat_fraction", "flat_fraction")), counts))));
 
   const region = (r, eps) => (r > 1 + eps + 1e-9 ? "above" : r < 1 - eps - 1e-9 ? "below" : "inside");
 
@@ -245,7 +253,9 @@ function render({ model, el }) {
     heads[2].textContent = `ρ > ${format(high)}`;
     const here = region(r, eps);
     for (const [name, button] of Object.entries(buttons)) button.setAttribute("aria-pressed", a !== 0 && name === kind + here);
-    says.textContent = sentence(now, kind, here);
+    says.textContent = sentence(kind, here, now.slope);
+    counts.textContent = counted(now);
+    if (now.flat_fraction && kind === "good") guess.moved();
     for (const [name, node] of Object.entries(facts)) {
       const value = now[name];
       node.dataset.value = JSON.stringify(value);
@@ -258,18 +268,22 @@ function render({ model, el }) {
         + (a > 0 ? `flat from ρ = ${format(high)} on, at ${format(high * a)}.` : a < 0 ? `flat up to ρ = ${format(low)}, at ${format(low * a)}.` : "0 everywhere.")
         + ` At ρ = ${format(r)} it is ${format(now.objective)}.`,
     });
-    say(`ρ ${format(r)}, A ${format(a, 1)}, ε ${format(eps)}: minimum ${format(now.objective)}. ${says.textContent}`);
+    say(`ρ ${format(r)}, A ${format(a, 1)}, ε ${format(eps)}: minimum ${format(now.objective)}. ${says.textContent} ${counts.textContent}`);
   }
 
-  function sentence(now, kind, here) {
+  function sentence(kind, here, slope) {
     const { ratio: r, advantage: a } = at;
-    const counted = now.flat_fraction ? "It counts to clip_fraction and to flat_fraction."
-      : now.clip_fraction ? "It counts to clip_fraction, not to flat_fraction." : "It counts to neither fraction.";
-    if (a === 0) return `An advantage of 0 pushes nowhere, whatever ρ is. ${now.clip_fraction ? "It counts to clip_fraction, which looks at ρ alone; flat_fraction counts only what the clip made flat." : counted}`;
-    if (now.slope === null) return `The knee, ρ = ${format(r)}: the slope is ${format(a, 1)} on ${a > 0 ? "its left and 0 on its right" : "its right and 0 on its left"}. The end of the clip range still belongs to it. ${counted}`;
+    if (a === 0) return "An advantage of 0 pushes nowhere, whatever ρ is.";
+    if (slope === null) return `The knee, ρ = ${format(r)}: the slope is ${format(a, 1)} on ${a > 0 ? "its left and 0 on its right" : "its right and 0 on its left"}. The end of the clip range still belongs to it.`;
     const edge = Math.abs(Math.abs(r - 1) - at.clip_eps) < 1e-9
       ? " This end of the clip range is not a knee, because ρ A goes on straight." : "";
-    return `${SAYS_OF_CLIP[kind][here]}${edge} ${counted}`;
+    return `${SAYS_OF_CLIP[kind][here]}${edge}`;
+  }
+
+  function counted(now) {
+    if (now.flat_fraction) return "It counts to clip_fraction and to flat_fraction.";
+    if (!now.clip_fraction) return "It counts to neither fraction.";
+    return "It counts to clip_fraction, not to flat_fraction." + (at.advantage ? "" : " The first looks at ρ alone.");
   }
 
   // Python may move it too, in JupyterLab.

@@ -42,6 +42,13 @@ function render({ model, el }) {
     for (const row of rows) row.show(at);
   };
   const { button, pause } = play({ root, say }, { last: longest, rate, rest: REST, show, stands: (at) => `The film stands still, after ${at} pushes.` });
+  const ask = model.get("ask");
+  if (ask) {
+    // A film has nothing to move, so a guess is answered at once.
+    const guess = prediction(ask.asks, ask.options, ask.right, ask.answer);
+    guess.moved();
+    root.prepend(guess.node);
+  }
   root.append(...rows.map(({ row }) => row), html("div", { class: "row" }, button));
   return () => { pause(); close(); };
 }

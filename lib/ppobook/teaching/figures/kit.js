@@ -62,7 +62,7 @@ const STYLE = `
   .figure * { box-sizing: border-box; }
   .figure svg { display: block; width: 100%; height: auto; overflow: visible; }
   .figure svg text { font-family: inherit; fill: var(--ink); }
-  .figure svg, .figure label, .figure summary { user-select: none; -webkit-user-select: none; }
+  .figure svg, .figure label, .figure button, .figure summary { user-select: none; -webkit-user-select: none; }
   label, .title { font-weight: 600; }
   .quiet { color: var(--muted-text); }
   .row { display: flex; flex-wrap: wrap; align-items: center; gap: 8px 14px; }

@@ -1,14 +1,11 @@
-// E8. One step of each method, from the same softmax policy over three actions. The reader sees the simplex of policies
+// E8. One update of each method, from the same softmax policy over three actions. The reader sees the simplex of policies
 // with the KL ball and the clip region around the old one, and where vanilla policy gradient, natural gradient, TRPO and
-// PPO-clip end. The parameters are the logits; all expectations are exact.
+// PPO-clip end; the old policy can be dragged. The parameters are the logits; all expectations are exact.
 
 const STYLE_OF_SIMPLEX = `
   .simplex .settings { display: grid; grid-template-columns: auto 1fr; align-items: center; gap: 0 14px; margin-top: 6px; }
   .simplex .setting { white-space: nowrap; }
   .simplex .shown { font-weight: 600; display: inline-block; min-width: 2.6em; }
-  .simplex details { margin: 4px 0 0; }
-  .simplex summary { cursor: pointer; padding: 5px 0; }
-  .simplex details p { margin: 4px 0 0; }
   .simplex .panels { display: grid; grid-template-columns: 1fr 1fr; gap: 6px 22px; margin: 10px 0 4px; }
   .simplex .word { paint-order: stroke; stroke: var(--paper); stroke-width: 4px; stroke-linejoin: round; font-weight: 600; }
   .simplex table { width: 100%; border-collapse: collapse; margin: 6px 0 0; }
@@ -18,35 +15,35 @@ const STYLE_OF_SIMPLEX = `
   .simplex td { width: 4.1em; }
   .simplex td.out { font-weight: 700; }
   .simplex td.out::before { content: "▸"; font-weight: 400; color: var(--muted-text); padding-right: 2px; }
-  .simplex tbody label { display: flex; align-items: center; gap: 7px; font-weight: 400; min-height: 32px; cursor: pointer; line-height: 1.25; }
+  .simplex .methods { gap: 2px 16px; }
+  .simplex .methods label { display: flex; align-items: center; gap: 6px; font-weight: 400; min-height: 32px; cursor: pointer; }
   .simplex input[type=checkbox] { width: 19px; height: 19px; margin: 0; flex: none; accent-color: var(--ink); }
   .figure.simplex svg.sample { width: 42px; height: 20px; flex: none; overflow: hidden; }
-  .simplex .slim { display: none; }
+  .simplex .whole { cursor: grab; touch-action: none; }
+  .simplex .handle { fill: transparent; }
+  .simplex .turn { display: none; }
   .simplex tr.off td { color: var(--muted-text); }
-  .simplex .notes { margin: 8px 0 0; padding-left: 1.2em; }
-  .simplex .notes li { margin: 2px 0; }
   @container (max-width: 560px) {
-    .simplex .panels { grid-template-columns: 1fr; gap: 14px; }
+    .simplex .panels { grid-template-columns: 1fr; }
+    .simplex .panels[data-view=near] > :first-child, .simplex .panels[data-view=whole] > :last-child { display: none; }
+    .simplex .turn { display: block; }
     .simplex .settings { gap: 0 8px; }
+    .simplex .methods { gap: 0 10px; }
     .simplex th, .simplex td { padding-left: 4px; font-size: 13.5px; }
     .simplex td { width: auto; }
     .simplex td.out::before { content: none; }
     .simplex td.out { text-decoration: underline; text-underline-offset: 3px; }
-    .simplex tbody label { gap: 4px; }
-    .figure.simplex svg.sample { width: 16px; }
-    .simplex .wide { display: none; }
-    .simplex .slim { display: inline; }
   }
 `;
 
-// Name, short name for the drawing, colour, dashes, width of the line, mark and its size. Vanilla's step is also the
+// Name, colour, dashes, width of the line, mark and its size. Vanilla's step is also the
 // first large step of PPO: its line and mark are wide enough to show around what lies on top.
 const LOOKS_OF_METHODS = {
-  vanilla: { name: "vanilla policy gradient", short: "vanilla", hue: "vanilla", width: 6.5, mark: "circle", size: 9 },
-  natural: { name: "natural gradient", short: "natural", hue: "ink", dashes: "9 3 2 3", width: 2.4, mark: "square", size: 6.5 },
-  trpo: { name: "TRPO", short: "TRPO", hue: "trpo", width: 3.4, mark: "diamond", size: 7.5 },
-  ppo_small: { name: "PPO-clip, small steps", short: "PPO small", hue: "ppo", width: 3.4, mark: "up", size: 7.5 },
-  ppo_large: { name: "PPO-clip, large steps", short: "PPO large", hue: "ppo", dashes: "4 3", width: 2.6, mark: "down", size: 7 },
+  vanilla: { name: "vanilla", hue: "vanilla", width: 6.5, mark: "circle", size: 9 },
+  natural: { name: "natural", hue: "ink", dashes: "9 3 2 3", width: 2.4, mark: "square", size: 6.5 },
+  trpo: { name: "TRPO", hue: "trpo", width: 3.4, mark: "diamond", size: 7.5 },
+  ppo_small: { name: "PPO, tiny steps", hue: "ppo", width: 3.4, mark: "up", size: 7.5 },
+  ppo_large: { name: "PPO, steps of α", hue: "ppo", dashes: "4 3", width: 2.6, mark: "down", size: 7 },
 };
 
 const sumOf = (values) => values.reduce((sum, value) => sum + value, 0);
@@ -190,21 +187,22 @@ function render({ model, el }) {
   const hidden = new Set();
   let telling = false; // what we tell the model ourselves, we need not hear from it
   let preset = model.get("preset");
-  let { old } = presets[preset];
+  let old = model.get("old");
+  const ask = model.get("ask"), guess = prediction(`${ask.asks} ${ask.todo}`, ask.options, ask.right, ask.answer);
   let advantages = model.get("advantages");
 
   // Controls
   const choose = html("select", { id: "preset", onchange: () => pick(Number(choose.value)) },
     ...presets.map(({ old, advantages }, i) => html("option", { value: i },
       `old (${old.map(shortText).join(", ")}), A (${advantages.map(shortText).join(", ")})`)),
-    html("option", { value: -1, hidden: "" }, "your own advantages"));
+    html("option", { value: -1, hidden: "" }, "your own"));
   const shown = {}, sliders = {};
   const control = (name, word, values) => {
     shown[name] = html("span", { class: "number shown" });
     sliders[name] = html("input", {
       type: "range", id: name, ...values ? { min: 0, max: values.length - 1, step: 1 } : { min: epsLow, max: epsHigh, step: epsStep },
-      oninput: (event) => {
-        const value = Number(event.target.value);
+      oninput: ({ target }) => {
+        const value = Number(target.value);
         at[name] = values ? values[value] : Number(value.toFixed(6));
         changed();
       },
@@ -220,7 +218,6 @@ function render({ model, el }) {
     } });
     return { slider, value };
   });
-  const ownWord = html("p", { class: "quiet number" });
 
   // The two views
   const W = 340, H = 318;
@@ -228,56 +225,85 @@ function render({ model, el }) {
     const id = `${name}-${Math.random().toString(36).slice(2)}`;
     const frame = name === "near" ? { left: 18, right: 322, top: 7, bottom: 311 } : { left: 0, right: W, top: 0, bottom: H };
     const scene = svg("g", { "clip-path": `url(#${id})` }), words = svg("g");
-    const node = svg("svg", { viewBox: `0 0 ${W} ${H}`, role: "img" },
+    const node = svg("svg", { viewBox: `0 0 ${W} ${H}`, class: name },
       svg("clipPath", { id }, svg("rect", { x: frame.left, y: frame.top, width: frame.right - frame.left, height: frame.bottom - frame.top })),
       scene, words);
     return { name, frame, scene, words, node };
   });
   const [whole, near] = views;
+  near.node.setAttribute("role", "img");
 
-  // The table, which is the legend as well
-  const rows = {};
-  const cells = ["r1", "r2", "r3", "kl"];
-  const body = methods.map((method) => {
+  // The old policy moves with the pointer or the arrow keys. No action gets rarer than 2 %.
+  const handle = svg("circle", { class: "handle", r: 16, tabindex: 0, role: "slider", "aria-label": "Old policy, probability of action 1 in percent", "aria-valuemin": 2, "aria-valuemax": 96 });
+  whole.node.append(handle);
+  const start = (probs) => {
+    const floored = probs.map((value) => Math.max(value, 0.02));
+    old = floored.map((value) => Number((value / sumOf(floored)).toFixed(4)));
+    old[2] = 1 - old[0] - old[1];
+    advantages = centred(old, advantages);
+    choose.value = "-1";
+    changed();
+  };
+  const drag = ({ clientX, clientY }) => {
+    const box = whole.node.getBoundingClientRect(), unit = box.width / W;
+    const first = (290 - (clientY - box.top) / unit) / 296 / (Math.sqrt(3) / 2);
+    const third = ((clientX - box.left) / unit - 22) / 296 - first / 2;
+    start([first, 1 - first - third, third]);
+  };
+  whole.node.addEventListener("pointerdown", (event) => { whole.node.setPointerCapture(event.pointerId); drag(event); });
+  whole.node.addEventListener("pointermove", (event) => { if (whole.node.hasPointerCapture(event.pointerId)) drag(event); });
+  handle.addEventListener("keydown", (event) => {
+    const toward = { ArrowUp: [1, 0, 0], ArrowDown: [0, 0.5, 0.5], ArrowLeft: [0, 1, 0], ArrowRight: [0, 0, 1] }[event.key];
+    if (!toward) return;
+    event.preventDefault();
+    start(old.map((value, k) => value + 0.04 * (toward[k] - value)));
+  });
+
+  // The legend switches methods off and on; the table has their numbers.
+  const cells = ["r1", "r2", "r3", "kl"], rows = {};
+  const legend = methods.map((method) => {
     const look = LOOKS_OF_METHODS[method];
     const box = html("input", { type: "checkbox", onchange: () => {
       hidden[box.checked ? "delete" : "add"](method);
       draw();
     } });
     box.checked = true;
-    const sample = svg("svg", { viewBox: "0 0 42 20", class: "sample", "aria-hidden": "true", preserveAspectRatio: "xMidYMid slice" },
-      svg("line", { x1: 1, x2: 41, y1: 10, y2: 10, stroke: `var(--${look.hue})`, "stroke-width": Math.min(look.width, 5), "stroke-dasharray": look.dashes ?? null }),
-      markOf({ ...look, size: Math.min(look.size, 7) }, 21, 10));
     const values = Object.fromEntries(cells.map((name) => [name, html("td", { class: "number", "data-number": `${method}-${name}` })]));
-    const row = html("tr", {}, html("th", { scope: "row" }, html("label", {}, box, sample,
-      html("span", { class: "wide" }, look.name), html("span", { class: "slim" }, look.short))), ...Object.values(values));
-    rows[method] = { row, values };
-    return row;
+    rows[method] = { row: html("tr", {}, html("th", { scope: "row" }, look.name), ...Object.values(values)), values };
+    return html("label", {}, box, svg("svg", { viewBox: "0 0 42 20", class: "sample", "aria-hidden": "true" },
+      svg("line", { x1: 1, x2: 41, y1: 10, y2: 10, stroke: `var(--${look.hue})`, "stroke-width": Math.min(look.width, 5), "stroke-dasharray": look.dashes ?? null }),
+      markOf({ ...look, size: Math.min(look.size, 7) }, 21, 10)), look.name);
   });
-  const key = html("div", { class: "quiet" });
-  const notes = html("ul", { class: "notes" });
+  const key = html("div", { class: "quiet" }), note = html("p");
+  const panels = html("div", { class: "panels", "data-view": "near" },
+    html("div", {}, html("div", { class: "title" }, "All policies over three actions"),
+      html("div", { class: "quiet" }, "at a corner, one action is certain; drag the circle"), whole.node),
+    html("div", {}, html("div", { class: "title" }, "Close to the old policy"),
+      html("div", { class: "quiet" }, clipping ? "pink: KL limit; blue: clip range" : "pink: KL limit"), near.node));
+  const turn = html("button", { type: "button", class: "turn", onclick: () => {
+    const { dataset } = panels;
+    dataset.view = dataset.view === "near" ? "whole" : "near";
+    turn.textContent = dataset.view === "near" ? "Show the whole triangle" : "Show the close-up";
+  } }, "Show the whole triangle");
 
   root.prepend(
-    html("div", { class: "row" }, html("label", { for: "preset" }, "Start"), choose),
-    html("div", { class: "settings" },
-      ...control("max_kl", "KL ball δ", deltas),
-      ...(clipping ? control("clip_eps", "Clip range ε") : []),
-      ...(stepping ? control("length", "Step length α", lengths) : [])),
-    html("details", {}, html("summary", {}, "Choose the advantages yourself"),
-      html("div", { class: "settings" }, ...own.flatMap(({ slider, value }, k) =>
-        [html("span", { class: "setting" }, html("label", { for: slider.id }, `Action ${k + 1} pays`), " ", value), slider])),
-      ownWord),
-    html("div", { class: "panels" },
-      html("div", {}, html("div", { class: "title" }, "All policies over three actions"),
-        html("div", { class: "quiet" }, "at a corner, one action is certain"), whole.node),
-      html("div", {}, html("div", { class: "title" }, "Close to the old policy"),
-        html("div", { class: "quiet" }, clipping ? "oval: the KL ball; straight: the clip region" : "oval: the KL ball"), near.node)),
-    html("table", {},
-      html("thead", {}, html("tr", {},
-        html("th", { scope: "col" }, "one step of"),
-        ...["ρ₁", "ρ₂", "ρ₃"].map((word) => html("th", { scope: "col" }, word)), html("th", { scope: "col" }, "KL"))),
-      html("tbody", {}, ...body)),
-    key, notes);
+    guess.node,
+    html("div", { class: "settings" }, ...(stepping ? control("length", "Step length α", lengths) : [])),
+    panels, turn,
+    html("div", { class: "row methods" }, ...legend),
+    behind("Numbers and other settings",
+      html("div", { class: "row" }, html("label", { for: "preset" }, "Start"), choose),
+      html("div", { class: "settings" },
+        ...control("max_kl", "KL limit δ", deltas),
+        ...(clipping ? control("clip_eps", "Clip range ε") : []),
+        ...own.flatMap(({ slider, value }, k) =>
+          [html("span", { class: "setting" }, html("label", { for: slider.id }, `Action ${k + 1} pays`), " ", value), slider])),
+      html("table", {},
+        html("thead", {}, html("tr", {},
+          html("th", { scope: "col" }, "one update of"),
+          ...["ρ₁", "ρ₂", "ρ₃"].map((word) => html("th", { scope: "col" }, word)), html("th", { scope: "col" }, "KL"))),
+        html("tbody", {}, ...methods.map((method) => rows[method].row))),
+      key, note));
 
   function pick(index) {
     preset = index;
@@ -293,23 +319,24 @@ function render({ model, el }) {
     telling = true;
     for (const name of Object.keys(at)) model.set(name, at[name]);
     model.set("preset", preset);
+    model.set("old", old);
     model.set("advantages", advantages);
     model.set("steps", Object.fromEntries(Object.entries(found()).map(([method, { ratios, kl, steps, stopped }]) => [method, { ratios, kl, steps, stopped }])));
     model.save_changes();
     telling = false;
   }
 
-  // Thousands of small steps: computed once for each setting, and not for each drawing.
+  // Thousands of small steps: computed once for each setting.
   let held = { key: "" };
   function found() {
     const key = JSON.stringify([old, advantages, at]);
     if (held.key !== key) {
-      const all = methods.map((method) => {
+      held = { key, all: {} };
+      for (const method of methods) {
         const result = simplexPath(method, old, advantages, { ...at, ...fixed });
         const probs = softmaxOf(result.path.at(-1));
-        return [method, { ...result, probs, ratios: probs.map((value, k) => value / old[k]), kl: klOf(old, probs) }];
-      });
-      held = { key, all: Object.fromEntries(all) };
+        held.all[method] = { ...result, probs, ratios: probs.map((value, k) => value / old[k]), kl: klOf(old, probs) };
+      }
     }
     return held.all;
   }
@@ -385,6 +412,10 @@ function render({ model, el }) {
       view.words.replaceChildren(...wordsOf(view, all, visible, curves, ball, box, inFrame));
     }
 
+    const asked = methods.filter((method) => ["vanilla", "natural", "ppo_large"].includes(method));
+    if (asked.length && asked.every((method) => all[method].kl > (clipping ? 3 : 1) * at.max_kl)) guess.moved();
+    const [hx, hy] = whole.at(old);
+    set(handle, { cx: hx, cy: hy, "aria-valuenow": Math.round(100 * old[0]), "aria-valuetext": tripleText(old) });
     tabulate(all);
     set(whole.node, { "aria-label": `The simplex of policies. Old policy ${tripleText(old)}. ${visible.map((method) => `${LOOKS_OF_METHODS[method].name} ends at ${tripleText(all[method].probs)}`).join("; ")}.` });
     set(near.node, {
@@ -416,7 +447,7 @@ function render({ model, el }) {
     const labels = visible.map((method) => ({ method, spot: view.at(all[method].probs) }))
       // In the whole simplex, only what the close-up does not show is named.
       .filter(({ method, spot }) => (small ? !inFrame(near, near.at(all[method].probs)) : inFrame(near, spot)))
-      .map(({ method, spot }) => ({ text: LOOKS_OF_METHODS[method].short, hue: LOOKS_OF_METHODS[method].hue, places: around(spot, 14) }));
+      .map(({ method, spot }) => ({ text: LOOKS_OF_METHODS[method].name, hue: LOOKS_OF_METHODS[method].hue, places: around(spot, 14) }));
     if (small) {
       const corners = [[1, 0, 0], [0, 1, 0], [0, 0, 1]].map(whole.at);
       const names = corners.map(([x, y], k) => svg("text", {
@@ -425,7 +456,7 @@ function render({ model, el }) {
       for (const [k, [x, y]] of corners.entries()) obstacles.push({ left: x - 34, right: x + 34, top: k ? y + 8 : y - 29, bottom: k ? y + 26 : y - 11 });
       return [...names, ...placed(labels, obstacles, view.frame)];
     }
-    labels.push({ text: "old", places: around(view.at(old), 13) });
+    labels.push({ text: "old policy", places: around(view.at(old), 13) });
     const rim = (points, far) => points.map((q) => {
       const [x, y] = view.at(q), [px, py] = view.at(old);
       const size = Math.hypot(x - px, y - py) || 1;
@@ -443,7 +474,7 @@ function render({ model, el }) {
         for (let n = 0; n <= 20; n++) blot(view.at(q.map((value, k) => value + (n / 20) * (box.at(i - 1)[k] - value))), 1.5, 5);
       }
       const inward = rim(farFirst(middles), -13).map(([x, y, anchor]) => [x, y, { start: "end", end: "start", middle: "middle" }[anchor]]);
-      labels.push({ text: "clip region", hue: "ppo", places: [...inward, ...rim(farFirst(middles), 10)] });
+      labels.push({ text: "clip range", hue: "ppo", places: [...inward, ...rim(farFirst(middles), 10)] });
     }
     return placed(labels, obstacles, view.frame);
   }
@@ -459,7 +490,6 @@ function render({ model, el }) {
       value.textContent = format(Number(slider.value));
       slider.setAttribute("aria-valuetext", `${value.textContent}, advantage ${format(advantages[k])}`);
     }
-    ownWord.textContent = `A = pay − the old policy's mean pay = ${tripleText(advantages)}.`;
     for (const method of methods) {
       const { ratios, kl } = all[method];
       const { row, values } = rows[method];
@@ -472,36 +502,27 @@ function render({ model, el }) {
         values[name].replaceChildren(format(value, k < 3 ? (value < 9.9995 ? 3 : 1) : 4), ...(out ? [html("span", { class: "unseen" }, k < 3 ? " outside the region" : " outside the ball")] : []));
       });
     }
-    key.textContent = `Bold: outside ${clipping ? "the clip region (a ratio) or the ball (a KL)" : "the ball"}.${stepping ? " Thin lines: other lengths α." : ""}`;
+    key.textContent = `Bold: outside ${clipping ? "the clip range (a ratio) or the KL limit" : "the KL limit"}.${stepping ? " Thin lines: other lengths α." : ""}`;
 
-    const lines = [];
-    const add = (text) => lines.push(html("li", {}, text));
-    const { vanilla, natural, trpo, ppo_small: small, ppo_large: large } = all;
-    if (trpo && advantages.some((a) => a)) {
-      add(`TRPO goes in the natural gradient's direction, as far as δ allows: ${trpo.steps === 1 ? "its first try was short enough" : `the line search cut it back to ${format(0.8 ** (trpo.steps - 1))} of that`}.`);
-    }
+    const small = all.ppo_small;
     if (small) {
-      add(small.stopped ? `PPO-clip in small steps stopped after ${small.steps.toLocaleString("en")} of them: no action has a gradient left.${small.ratios.some(outOfBox) ? " It ended outside the clip region, because the actions that still had one moved the others, too." : ""}`
-        : `PPO-clip in small steps has not stopped after ${small.steps.toLocaleString("en")} of them: there is still a gradient.`);
+      const many = small.steps.toLocaleString("en");
+      note.textContent = small.stopped
+        ? `PPO’s tiny steps stopped after ${many}: no action has a gradient left.${small.ratios.some(outOfBox) ? " An action that still had one moved the others out of the clip range." : ""}`
+        : `After ${many} tiny steps of PPO there is still a gradient.`;
     }
-    if (large) {
-      add(`${vanilla ? "The first large step of PPO-clip is vanilla's own: at ρ = 1 nothing is clipped. " : ""}${large.stopped ? `After ${large.steps} step${large.steps > 1 ? "s" : ""} no gradient is left, and nothing brings it back.` : `After ${large.steps} steps there is still a gradient.`}`);
-    }
-    if (vanilla && natural && old.every((value) => Math.abs(value - 1 / 3) < 1e-9)) {
-      add("From a uniform policy vanilla's step and natural gradient's go the same way; only their lengths differ.");
-    }
-    notes.replaceChildren(...lines);
     say(methods.filter((method) => !hidden.has(method)).map((method) =>
       `${LOOKS_OF_METHODS[method].name}: ratios ${tripleText(all[method].ratios)}, KL ${format(all[method].kl, 4)}`).join(". "));
   }
 
   // Python may move it too, in JupyterLab.
-  const names = [...Object.keys(at), "preset", "advantages"];
+  const names = [...Object.keys(at), "preset", "old", "advantages"];
   const follow = () => {
     if (telling) return;
     for (const name of Object.keys(at)) at[name] = model.get(name);
     if (model.get("preset") !== preset) { pick(model.get("preset")); return; }
-    if (model.get("advantages") !== advantages) {
+    if (model.get("advantages") !== advantages || model.get("old") !== old) {
+      old = model.get("old");
       advantages = centred(old, model.get("advantages"));
       choose.value = "-1";
       for (const [k, { slider }] of own.entries()) slider.value = advantages[k];

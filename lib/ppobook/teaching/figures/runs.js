@@ -1,0 +1,90 @@
+// Recorded runs: a question about what a change of one setting does, a button for each setting, and a curve for each seed.
+// The curves of the setting before stay in gray.
+
+const STYLE_OF_RUNS = `
+  .runs .row.settings { margin: 8px 0 6px; }
+  .runs .settings button[aria-pressed=true] { color: var(--paper); background: var(--ink); border-color: var(--ink); }
+  .runs .word { paint-order: stroke; stroke: var(--paper); stroke-width: 4px; stroke-linejoin: round; }
+  .figure.runs .plot { max-height: 300px; }
+  .runs .says { margin: 4px 0 0; min-height: 1.45em; font-weight: 600; }
+  @container (max-width: 560px) { .runs .says { min-height: 2.9em; } }
+`;
+
+function render({ model, el }) {
+  const { root, say, close } = stage(el, "runs", STYLE_OF_RUNS);
+  const settings = model.get("settings").map((one) => ({
+    ...one, curves: one.curves.split("/").map((row) => row.split(" ").map(Number)),
+  }));
+  const x = model.get("x"), [low, high] = model.get("limits"), level = model.get("level"), ask = model.get("ask");
+  root.setAttribute("aria-label", `Interactive figure: recorded runs, ${settings.map((one) => one.name).join("; ")}`);
+  const guess = prediction(`${ask.asks} ${ask.todo}`, ask.options, ask.right, ask.answer);
+
+  // A narrow figure gets a picture of its own, so that letters keep their size.
+  const narrow = (el.getBoundingClientRect().width || 700) < 480;
+  const W = narrow ? 340 : 700, H = narrow ? 250 : 280, P = { left: 46, right: W - 8, top: 26, bottom: H - 40 };
+  const across = (value) => P.left + ((value - x[0]) / (x.at(-1) - x[0])) * (P.right - P.left);
+  const up = (value) => P.bottom - ((value - low) / (high - low)) * (P.bottom - P.top);
+  const id = `runs-${Math.random().toString(36).slice(2)}`;
+  const curtain = svg("rect", { x: P.left, y: 0, width: 0, height: H });
+  const before = svg("g"), now = svg("g", { "clip-path": `url(#${id})` });
+  const text = (tx, ty, words, more) => svg("text", { x: tx, y: ty, class: "word", "font-size": 14, ...more }, words);
+  const line = (at, more) => svg("line", { x1: P.left, x2: P.right, y1: up(at), y2: up(at), ...more });
+  const plot = svg("svg", { viewBox: `0 0 ${W} ${H}`, class: "plot", role: "img" },
+    svg("clipPath", { id }, curtain),
+    ...model.get("y_ticks").flatMap((tick) => [line(tick, { stroke: "var(--faint)" }), text(P.left - 8, up(tick) + 5, format(tick, tick % 1 ? 1 : 0), { "text-anchor": "end" })]),
+    ...model.get("x_ticks").map((tick) => text(across(tick), P.bottom + 18, format(tick, 0), { "text-anchor": "middle" })),
+    text(P.right, P.bottom + 36, model.get("x_label"), { "text-anchor": "end" }),
+    text(P.left, 14, model.get("y_label")),
+    ...level ? [line(level[0], { stroke: "var(--ink)", "stroke-width": 1.5, "stroke-dasharray": "2 4" })] : [],
+    before, now,
+    ...level ? [text(P.right, up(level[0]) + 17, level[1], { "text-anchor": "end" })] : []);
+  const says = html("p", { class: "says number" });
+  const buttons = settings.map((one, i) => html("button", { type: "button", onclick: () => choose(i) }, one.name));
+  root.prepend(guess.node, html("div", { class: "row settings" }, ...buttons), plot, says);
+
+  const draw = ({ curves, hue }, look) => curves.map((curve) => svg("path", {
+    d: curve.map((value, i) => `${i ? "L" : "M"}${across(x[i]).toFixed(1)} ${up(value).toFixed(1)}`).join(""),
+    fill: "none", stroke: `var(--${hue})`, "stroke-width": 2, "stroke-opacity": 0.75, ...look,
+  }));
+
+  let chosen = model.get("setting"), frame = 0;
+  function choose(index) {
+    const last = chosen;
+    chosen = index;
+    show(last === index ? [] : draw(settings[last], { stroke: "var(--muted)", "stroke-width": 1, "stroke-opacity": 0.4 }));
+    model.set("setting", index);
+    model.save_changes();
+    say(`${settings[index].name}: ${settings[index].says}`);
+  }
+
+  function show(ghosts) {
+    const one = settings[chosen];
+    before.replaceChildren(...ghosts);
+    now.replaceChildren(...draw(one));
+    buttons.forEach((button, i) => set(button, { "aria-pressed": i === chosen }));
+    says.textContent = "";
+    set(plot, { "aria-label": `${model.get("y_label")} against ${model.get("x_label")}, ${one.curves.length} runs, ${one.name}. ${one.says}` });
+    const ready = () => {
+      set(curtain, { width: W });
+      says.textContent = one.says;
+      if (chosen === ask.decides) guess.moved();
+    };
+    cancelAnimationFrame(frame);
+    if (calm()) { ready(); return; }
+    const start = performance.now();
+    const step = (time) => {
+      const part = Math.min(1, Math.max(0, time - start) / 1200);
+      if (part === 1) { ready(); return; }
+      set(curtain, { width: part * (P.right - P.left) });
+      frame = requestAnimationFrame(step);
+    };
+    frame = requestAnimationFrame(step);
+  }
+
+  const follow = () => { if (model.get("setting") !== chosen) choose(model.get("setting")); };
+  model.on("change:setting", follow);
+  show([]);
+  return () => { cancelAnimationFrame(frame); close(); model.off("change:setting", follow); };
+}
+
+export default { render };
