@@ -50,7 +50,7 @@ def two_rates() -> Figure:
             for name, x in curves.items()
         ],
     }
-    return Figure("rates", state, alt=alt, height=2.8, still=lambda picture: _still(picture, curves))
+    return Figure("rates", state, alt=alt, height=2.75, still=lambda picture: _still(picture, curves))
 
 
 def _still(picture: Picture, curves: dict[str, NDArray[np.float64]]) -> None:

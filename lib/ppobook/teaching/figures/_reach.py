@@ -37,7 +37,7 @@ def lambda_reach() -> Figure:
         "asked": _ASKED,
         "lam": 1.0,
     }
-    return Figure("reach", state, alt=alt, height=2.6, still=lambda picture: _still(picture, shares))
+    return Figure("reach", state, alt=alt, height=2.75, still=lambda picture: _still(picture, shares))
 
 
 def _still(picture: Picture, shares: dict[float, np.ndarray]) -> None:
