@@ -43,7 +43,7 @@ def agrees(figure: Locator, bandit: dict[str, Any]) -> None:
     assert spread == pytest.approx(exact_spread, abs=1e-9)
     np.testing.assert_allclose(mean, exact_mean, atol=1e-9)
     assert pulls == int(np.ceil((exact_spread / 0.1) ** 2 - 1e-9))
-    assert figure.locator("[data-number=spread]").inner_text() == f"{exact_spread:.2f}"
+    assert figure.locator("[data-number=spread]").text_content() == f"{exact_spread:.2f}"
 
 
 def test_keyboard_moves_it_and_its_numbers_are_the_librarys(page: Page, address: str) -> None:

@@ -209,8 +209,8 @@ def test_a_lost_reader_is_led_back_from_any_depth(page: Page, site_url: str) -> 
     page.goto(site_url + "/chapters/old/03_clipped_surrogate.html")
     expect(page.get_by_role("heading", name="There is no such page")).to_be_visible()
     assert page.evaluate("getComputedStyle(document.body).getPropertyValue('--pst-color-primary')")
-    first = page.locator("#search-results a").first
-    expect(first).to_contain_text("The clipped surrogate", timeout=30_000)
+    first = page.locator("#search-results a", has_text="The clipped surrogate").first
+    expect(first).to_be_visible(timeout=30_000)
     first.click()
     expect(page.locator(".bd-article h1")).to_contain_text("3 The clipped surrogate")
 
