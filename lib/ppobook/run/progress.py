@@ -22,9 +22,7 @@ class Progress:
 
     def __init__(self, total: int, initial: int, label: str, unit: str, shown: bool | None) -> None:
         disabled = os.environ.get("TQDM_DISABLE", "").lower() not in ("", "0", "false", "no", "off")
-        # In a notebook stderr is not a terminal, but is shown.
-        shell = getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)()
-        seen = bool(shown) or getattr(sys.stderr, "isatty", bool)() or hasattr(shell, "kernel")
+        seen = bool(shown) or getattr(sys.stderr, "isatty", bool)() or _in_notebook()
         self.bar = tqdm(
             total=total,
             initial=initial,
@@ -53,10 +51,17 @@ class Progress:
             self.bar.update(count - self.bar.n)
 
 
+def _in_notebook() -> bool:
+    return hasattr(getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)(), "kernel")
+
+
 def say(text: str) -> None:
-    """Write a line to stderr, above the bar if there is one; safe in a signal's handler."""
+    """Write a line above the bar if there is one; safe in a signal's handler.
+
+    It goes to stderr. A notebook would show that on red, so there it goes to stdout.
+    """
     try:
-        tqdm.write(text, file=sys.stderr)
+        tqdm.write(text, file=sys.stdout if _in_notebook() else sys.stderr)
     except Exception:  # the signal came while stderr was written to; or the terminal is gone
         with contextlib.suppress(OSError):
             os.write(2, f"{text}\n".encode())
