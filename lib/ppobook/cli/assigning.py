@@ -186,8 +186,12 @@ def collect(
     if found.missing:
         print(f"Nothing yet from: {', '.join(found.missing)}")
     print(f"{validation.counted(found.new, 'new submission')}, {found.again} already kept")
-    late = [one.by for one in collecting.counting(opened, name) if one.late_unknown]
-    if late:
+    counting = collecting.counting(opened, name)
+    for one in counting:
+        if (several := sum(len(collecting.kept(opened, name, who)) for who in one.students)) > 1:
+            where = one.path.parent.relative_to(opened.folder)
+            print(f"{'+'.join(one.students)}: of {several} submissions, the one in {where} counts")
+    if late := [one.by for one in counting if one.late_unknown]:
         print(f"Late, nobody knows how late, so all points count until --times says more: {', '.join(late)}")
 
 
