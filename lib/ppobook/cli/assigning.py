@@ -105,7 +105,7 @@ def solutions(name: Name, /, *, course: Folder = ".") -> None:
 
 @command
 def similar(name: Name, /, *, out: MaybeFile = None, course: Folder = ".") -> None:
-    """List equal and nearly equal code answers, without a verdict; FILE.html shows them side by side.
+    """List equal code answers and pairs of nearly equal ones, without a verdict.
 
     Short answers are not compared, since they are often equal because there is one way to write them.
 
