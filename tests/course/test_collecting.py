@@ -172,9 +172,8 @@ def test_a_hand_in_of_canvas_is_not_as_late_as_its_download(course, tmp_path, ca
     assert main([*command, "--times", str(times)]) == 2
     assert "times.csv, line 2: the student must be one of" in (said := capsys.readouterr().err)
     assert "got 'bobb'. Did you mean 'bob'" in said
-    assert [one["time"] for one in trail.read(course.folder) if one.get("student") == "bob"] == [
-        "2027-03-02T10:00:00+01:00"
-    ]
+    (noted,) = (one for one in trail.read(course.folder) if one["what"] == "time")
+    assert (noted["student"], noted["handed_in"]) == ("bob", "2027-03-02T10:00:00+01:00")
 
 
 def test_what_came_in_time_counts_before_what_is_late_by_a_time_unknown(course, tmp_path):
