@@ -29,7 +29,7 @@ def new(folder: Folder, /, *, begin: Day = None, weeks: int = 14) -> None:
     Args:
         folder: the folder, outside of the book's
         begin: the first day of the term, 2027-02-01; the next Monday if left out
-        weeks: the weeks of the term
+        weeks: the weeks of the term; the assignments are those of the plan of 6, 10 or 14 weeks that fits
     """
     from ppobook.course import beginning
 
