@@ -2,13 +2,14 @@
 
 import json
 import re
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime
 
 import pytest
 from small_course import SECRET, write_course
 
 from ppobook.cli import main
-from ppobook.course import checking, packs, settings
+from ppobook.course import beginning, checking, packs, schedule, settings
+from ppobook.teaching import contents, plans, workspace
 
 
 def run(*words):
@@ -23,7 +24,7 @@ def folder(tmp_path):
 # --- new ----------------------------------------------------------------------------------------------------
 
 
-def test_new_spreads_every_chapter_with_exercises(tmp_path, capsys, monkeypatch):
+def test_new_assigns_what_the_plan_of_the_term_has(tmp_path, capsys, monkeypatch):
     monkeypatch.setenv("TZ", "Europe/Paris")
     folder = tmp_path / "term"
     assert run("new", folder, "--begin", "2027-02-01", "--weeks", "6") == 0
@@ -32,18 +33,29 @@ def test_new_spreads_every_chapter_with_exercises(tmp_path, capsys, monkeypatch)
     assert (str(course.term.begin), str(course.term.end)) == ("2027-02-01", "2027-03-14")
     assert course.timezone.key == "Europe/Paris"
     names = [one.name for one in course.assignments]
-    assert len(set(names)) == len(names) >= 10
-    assert names[-1].startswith("week-06")
+    assert names == [f"week-{number:02}" for number in range(1, 7)]
     assert f"{course.assignments[-1].due:%m-%d %H:%M}" == "03-14 23:59"
-    for one in (course.assignments[0], course.assignments[9]):
-        assert len(one.exercises) > 1
-        assert packs.make(course, one).points > 0
     assert (folder / "course.yml").stat().st_mode & 0o077 == 0
     assert (folder / "roster.csv").read_text().startswith("student_id,")
     assert run("new", tmp_path / "other") == 0
     assert course.secret not in (SECRET, settings.load(tmp_path / "other").secret)
     assert run("new", folder) == 2
     assert "which has one" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("weeks", plans.lengths())
+def test_a_new_course_has_the_plan_that_is_printed_and_nothing_is_due_before_it_is_read(tmp_path, weeks):
+    beginning.begin(tmp_path, date(2027, 2, 1), weeks)
+    course, book = settings.load(tmp_path), contents.read_book(workspace.find_source())
+    plan = plans.ready(book, schedule.length(course))
+    made = schedule.of_course(plan, book, course)
+    assert len(made.weeks) == weeks
+    labels = [[sorted(one.exercise.label for one in w.tasks) for w in p.weeks] for p in (made, plan)]
+    assert labels[0] == labels[1]
+    assert [len(one.due) for one in made.weeks] == [1] * weeks
+    assert list(schedule.early(course)) == []
+    for one in course.assignments:  # none needs an exercise that is not assigned
+        assert packs.make(course, one).points > 0
 
 
 # --- check --------------------------------------------------------------------------------------------------
@@ -63,10 +75,20 @@ def test_all_that_will_fail_is_said_at_once(tmp_path):
         ("due: 2027-03-08", "due: 2027-06-08"): "week-02: due must be in the term",
         ("[[eve, mel]]", "[[eve, zoe]]"): "groups.week-01: 'zoe' must be in roster.csv, and is not",
         ("set: 90_doubling", "set: 90_trebling"): "week-01: set must be one of",
+        ("-loss: 4}", "-loss: 4}\n    partial: {clipped-loss: {old_logp: 1}}"): "'old_logp is not detached'",
     }
     looked = checking.check(write_course(tmp_path, *wrong), now=datetime(2027, 2, 1, tzinfo=UTC))
     found = [said for level, said in looked if level == "fails"]
     assert [said for said, one in zip(wrong.values(), found, strict=True) if said not in one] == []
+
+
+def test_what_is_due_before_it_is_read_and_what_was_due_are_named(tmp_path):
+    course = write_course(tmp_path, ("due: 2027-03-08", "due: 2027-02-22"))
+    notes = [said for level, said in checking.check(course, now=course.assignments[0].due) if level == "note"]
+    assert notes == [
+        "week-02: it is due before the chapter of 03_the_clipped_surrogate is read, in week 5",
+        "week-02: it is not released, and was due on 2027-02-22",
+    ]
 
 
 # --- release, collect, grade, extend ------------------------------------------------------------------------

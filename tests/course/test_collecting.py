@@ -170,7 +170,10 @@ def test_a_hand_in_of_canvas_is_not_as_late_as_its_download(course, tmp_path, ca
     assert counting(course)["bob"].late_days == 1
     times.write_text("student_id,time\nbobb,2027-03-02 10:00\n")
     assert main([*command, "--times", str(times)]) == 2
-    assert "got 'bobb'. Did you mean 'bob'" in capsys.readouterr().err
+    assert "times.csv, line 2: the student must be one of" in (said := capsys.readouterr().err)
+    assert "got 'bobb'. Did you mean 'bob'" in said
+    (noted,) = (one for one in trail.read(course.folder) if one["what"] == "time")
+    assert (noted["student"], noted["handed_in"]) == ("bob", "2027-03-02T10:00:00+01:00")
 
 
 def test_what_came_in_time_counts_before_what_is_late_by_a_time_unknown(course, tmp_path):
@@ -178,6 +181,23 @@ def test_what_came_in_time_counts_before_what_is_late_by_a_time_unknown(course, 
         data = zipped((name, notebook(name)), time=DOWNLOADED)
         collect(course, put(tmp_path / f"{number}.zip", data))
     assert not counting(course)["bob"].late_unknown
+
+
+def test_an_answer_without_a_time_does_not_count_before_a_later_one(course, tmp_path, capsys):
+    times = put(tmp_path / "times.csv", b"student_id,time\nbob,2027-03-01 22:30\n")
+    command = ["course", "collect", WEEK, "--course", str(course.folder)]
+    for number, more in enumerate(([], ["--times", str(times)])):
+        path = put(
+            tmp_path / f"{number}.zip", zipped((f"mullerbob_102_{number}_w.ipynb", notebook(str(number))))
+        )
+        assert main([*command, str(path), *more]) == 0
+    assert counting(course)["bob"].received
+    where = f"submitted/{WEEK}/bob/2027-03-01T21-30-00Z"
+    assert f"bob: of 2 submissions, the one in {where} counts\n" in capsys.readouterr().out
+    # One that came in a later download without a time counts again.
+    collect(course, put(tmp_path / "2.zip", zipped(("mullerbob_102_9_w.ipynb", notebook("2")))))
+    assert texts(course, "bob") == ["0", "1", "2"]
+    assert counting(course)["bob"].received is None
 
 
 def test_a_zip_that_knows_no_times_has_its_own_and_one_students_name_is_no_canvas(course, source, tmp_path):

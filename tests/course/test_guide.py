@@ -147,6 +147,7 @@ def test_every_command_of_the_guide_runs(tmp_path: Path) -> None:
     course = walk.folder
     assert (course / "release" / "week-01.zip").exists()
     assert {path.parent.name for path in course.glob("feedback/*/week-01.html")} == {"ada", "bob"}
+    assert "\n· " not in said["ppobook course check"]  # nothing to know, such as what is due too early
     assert "grades/plain-week-01.csv" in said["ppobook course grades week-01 --form plain"]
     assert "pg-loss" in said["ppobook course report week-01"]
     trail = [json.loads(line) for line in (course / "log.jsonl").read_text(encoding="utf-8").splitlines()]

@@ -52,10 +52,10 @@ PACK = pack_of("week", notebook())
         (OWN, ("from ppobook.teaching import style\nprint(double([1], [1]))",), ""),
         (OWN, ("import torch\nf = torch.compile(double).eval()",), ""),
         (f"%precision 4\n{OWN}", ("!ls\nprint?",), ""),
-        ("def double(", (), "is no Python that can be read"),
-        (f"x = {'-' * 3000}1\n{OWN}", (), "is no Python that can be read"),
+        ("def double(", (), ""),
+        (f"x = {'-' * 3000}1\n{OWN}", (), ""),
         (f"x = {'+'.join(['y'] * 450)}\n{OWN}", (), ""),
-        (f"x = 1\n{' ' * 10**6}x\n{OWN}", (), "is no Python that can be read"),
+        (f"x = 1\n{' ' * 10**6}x\n{OWN}", (), ""),
         (PUBLIC, (), "has the 4 lines of the book"),
         (f"%precision 4\n# mine\n{PUBLIC}".replace("    ", "  "), (), "has the 4 lines of the book"),
         (OWN, ("exec('y = 1')",), "uses `exec`"),
@@ -66,7 +66,7 @@ PACK = pack_of("week", notebook())
 def test_looks(solution, more, said):
     handed_in = json.dumps(notebook(solution, *more)).encode()
     found = Looks(PACK, {"double": PUBLIC}, [PACK.notebook]).of(handed_in)
-    assert bool(found) == bool(said), found
+    assert bool(found) == bool(said), found  # of a cell that is no Python nothing is said
     assert said in " ".join(found)
 
 
@@ -125,7 +125,7 @@ def test_equal_and_nearly_equal_answers_are_listed_and_no_others():
     }
     content = {who: json.dumps(notebook(source)).encode() for who, source in handed_in.items()}
     found = similar(PACK, content | {"kim": b"no notebook"})
-    assert [one.students for one in found] == [("ada", "bob"), ("ada", "eve"), ("bob", "eve")]
+    assert [one.students for one in found] == [("ada", "bob"), ("ada", "eve")]
     assert (found[0].share, found[0].sources) == (1.0, (LONG, renamed))
     assert 0.8 <= found[1].share < 1
     assert "<b>bob</b><pre>def double" in page("Similar", found)

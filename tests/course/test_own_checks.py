@@ -3,6 +3,7 @@
 import json
 import sys
 import zipfile
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,7 @@ from tiny_book import replace
 from ppobook.cli import main
 from ppobook.course import checking, masters, own_checks, packs, sets, settings, work
 from ppobook.course.grading import grade_submission, part_seeds
+from ppobook.course.records import named
 from ppobook.course.sandbox import Limits
 from ppobook.teaching import checks
 
@@ -100,7 +102,7 @@ def test_the_test_cell_says_that_it_is_checked_later(tmp_path, capsys):
     exec(cell, space)
     assert capsys.readouterr().out == "double: this exercise is checked when you hand it in.\n"
     assert space["y"] == 2
-    assert handout.part("double").expression == "double"
+    assert named(handout.parts, "double").expression == "double"
 
 
 # --- what is refused ----------------------------------------------------------------------------------------
@@ -124,7 +126,8 @@ def test_what_could_not_be_graded_is_not_handed_out(tmp_path, old, new, said):
     assert (dict(checks.names()), {m for m in sys.modules if "90_doubling" in m}) == (before[0], set())
     assert checks.run("pg-loss", lambda *_: 0).kind == "returned"
     # `course check` says the same.
-    (found,) = (one for one in checking.check(course) if one[1].startswith("week-01: "))
+    looked = checking.check(course, now=datetime(2027, 2, 1, tzinfo=UTC))
+    (found,) = (one for one in looked if one[1].startswith("week-01: "))
     assert (found[0], said in found[1]) == ("fails", True)
 
 

@@ -15,6 +15,7 @@ from tiny_book import replace
 
 from ppobook.cli import main
 from ppobook.course import masters, packs, sets, work
+from ppobook.course.records import named
 from ppobook.course.sources import names as names_of
 from ppobook.teaching.tags import part
 
@@ -108,8 +109,8 @@ def test_a_sheet_mixes_the_books_exercises_with_the_courses_own(tmp_path):
     text = "\n".join(sources(pack))
     assert "The exercises come from chapter 3 of the book and your instructor." in text
     assert "double: this exercise is checked when you hand it in." in text
-    assert ":::{exercise} Why" in pack.part("why").question
-    assert pack.part("why").rubric == "The model answer: addition."
+    assert ":::{exercise} Why" in named(pack.parts, "why").question
+    assert named(pack.parts, "why").rubric == "The model answer: addition."
     with pytest.raises(ValueError, match="each part must be in it once, got one that two"):
         make(assigned(tmp_path, "03_the_clipped_surrogate, 03_the_clipped_surrogate", ["clip-table-up"]))
 
@@ -150,7 +151,7 @@ def test_the_share_of_the_points_for_a_mistake_is_read_from_the_master_and_no_st
     tag = ':tags: ["test:double:2", nbval-check-output]'
     replace(own, tag, f"{tag}\n:partial: {{squared: 0.5}}")
     pack = packs.release(course, "week-01")[0]
-    assert packs.released(course, "week-01").part("double").partial == {"squared": 0.5}
+    assert named(packs.released(course, "week-01").parts, "double").partial == {"squared": 0.5}
     assert "squared" not in json.dumps(pack.notebook)
 
 
@@ -164,7 +165,7 @@ def test_the_rubric_is_about_the_bug_that_is_planted(tmp_path, name, part):
         drawn = dataclasses.replace(course, secret=f"{number:064}")
         pack = make(drawn)
         (form,) = packs.drawn(drawn, pack).values()
-        said[form.bug] = form.rubric, pack.part(f"{part}-why").rubric
+        said[form.bug] = form.rubric, named(pack.parts, f"{part}-why").rubric
     assert len(said) == 2
     for bug, (own, rubric) in said.items():
         generic = f"**In this course another bug is planted: {bug}.** What follows is about the book's."

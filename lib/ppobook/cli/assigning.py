@@ -29,7 +29,7 @@ def new(folder: Folder, /, *, begin: Day = None, weeks: int = 14) -> None:
     Args:
         folder: the folder, outside of the book's
         begin: the first day of the term, 2027-02-01; the next Monday if left out
-        weeks: the weeks of the term
+        weeks: the weeks of the term; the assignments are those of the plan of 6, 10 or 14 weeks that fits
     """
     from ppobook.course import beginning
 
@@ -105,7 +105,7 @@ def solutions(name: Name, /, *, course: Folder = ".") -> None:
 
 @command
 def similar(name: Name, /, *, out: MaybeFile = None, course: Folder = ".") -> None:
-    """List equal and nearly equal code answers, without a verdict; FILE.html shows them side by side.
+    """List equal code answers and pairs of nearly equal ones, without a verdict.
 
     Short answers are not compared, since they are often equal because there is one way to write them.
 
@@ -186,8 +186,12 @@ def collect(
     if found.missing:
         print(f"Nothing yet from: {', '.join(found.missing)}")
     print(f"{validation.counted(found.new, 'new submission')}, {found.again} already kept")
-    late = [one.by for one in collecting.counting(opened, name) if one.late_unknown]
-    if late:
+    counting = collecting.counting(opened, name)
+    for one in counting:
+        if (several := sum(len(collecting.kept(opened, name, who)) for who in one.students)) > 1:
+            where = one.path.parent.relative_to(opened.folder)
+            print(f"{'+'.join(one.students)}: of {several} submissions, the one in {where} counts")
+    if late := [one.by for one in counting if one.late_unknown]:
         print(f"Late, nobody knows how late, so all points count until --times says more: {', '.join(late)}")
 
 

@@ -282,6 +282,7 @@ def correct(
     said = {"full": "all points", "excused": "excused", "undo": "as it was before"}
     now = said.get(chosen[0], f"{points or 0:g} points")
     print(f"{', '.join(who) if student else 'everyone'}: {part or name}, {now}")
+    print(f"Written feedback pages are brought up to date by: ppobook course feedback {name}")
 
 
 def _say_changed(course: Course, name: str) -> None:

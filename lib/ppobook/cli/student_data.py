@@ -40,4 +40,5 @@ def erase(student: StudentId, /, *, dry_run: bool = False, course: Folder = ".")
     for name in names:
         print(f"- {name}")
     done = "would be erased or changed" if dry_run else "erased or changed"
-    print(f"{counted(len(names), 'file')} {done}; backups and what you sent elsewhere are yours to erase")
+    own = "backups, downloads, pages of `similar --out` and what you sent elsewhere are yours to erase"
+    print(f"{counted(len(names), 'file')} {done}; {own}")

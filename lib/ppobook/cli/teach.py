@@ -15,13 +15,13 @@ Chapter = Annotated[str, tyro.conf.arg(metavar="CHAPTER")]
 
 
 @command
-def schedule(*, weeks: int = 10, course: Folder = ".", out: MaybeFile = None) -> None:
+def schedule(*, weeks: int | None = None, course: Folder = ".", out: MaybeFile = None) -> None:
     """Plan a term of 6, 10 or 14 weeks: what to read, do and discuss in each, and the hours it takes at home.
 
     In a course's folder the plan has its assignments, with their dates and titles.
 
     Args:
-        weeks: how many weeks, 6, 10 or 14
+        weeks: how many weeks, 6, 10 or 14; if left out, those that fit into the course's term, else 10
         course: the course's folder
         out: write it to this Markdown file
     """
@@ -31,11 +31,13 @@ def schedule(*, weeks: int = 10, course: Folder = ".", out: MaybeFile = None) ->
     from ppobook.teaching import contents, plans
     from ppobook.teaching.workspace import find_source
 
+    opened = settings.load(course) if (Path(course) / settings.FILE).exists() else None
+    weeks = weeks or (schedule.length(opened) if opened else 10)
     validation.choice("--weeks", str(weeks), map(str, plans.lengths()))
     book = contents.read_book(find_source())
     plan = plans.ready(book, weeks)
-    if (Path(course) / settings.FILE).exists():
-        plan = schedule.of_course(plan, book, settings.load(course))
+    if opened:
+        plan = schedule.of_course(plan, book, opened)
     text = schedule.as_markdown(plan, book)
     if out is None:
         print(text, end="")

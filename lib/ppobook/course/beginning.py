@@ -11,8 +11,8 @@ from zoneinfo import available_timezones
 from ppobook.course import roster
 from ppobook.course.settings import FILE
 from ppobook.run.files import atomic_write
+from ppobook.teaching import plans
 from ppobook.teaching.contents import read_book
-from ppobook.teaching.tags import Exercise
 from ppobook.teaching.workspace import find_source
 
 _TEXT = """\
@@ -27,8 +27,8 @@ secret: {secret}
 # book: https://HOST/OWNER/NAME
 
 # Each is one exercise set, of the book or of the folder exercises/, or several with commas between them.
-# Choose its exercises by deleting lines; without `exercises` all are assigned. The minutes are those of a
-# reader who isn't stuck.
+# Those below follow the plan that `ppobook course schedule` prints. To choose exercises, delete lines, or the
+# `#` before one; without `exercises` all are assigned. The minutes are those of a reader who isn't stuck.
 # More keys: `points: {{PART: 4}}` for other points than the book's, `title: Sheet 1` for what your learning
 # platform calls the assignment, in tables of grades.
 assignments:
@@ -67,7 +67,7 @@ def begin(folder: str | Path, first: date | None = None, weeks: int = 14) -> Non
         roster.write(folder, ())
     # In a repository, lines that two people added to a log are both kept.
     atomic_write(folder / ".gitattributes", "*.jsonl merge=union\n")
-    atomic_write(folder / ".gitignore", ".*.lock\n.part-*\n")
+    atomic_write(folder / ".gitignore", "*.lock\n.part-*\n")
     atomic_write(folder / FILE, text)
     (folder / FILE).chmod(0o600)
 
@@ -79,21 +79,20 @@ def _own_zone() -> str:
 
 
 def _assignments(first: date, weeks: int) -> str:
-    """All sets of the book, spread over the term."""
-    lines: list[str] = []
-    used: list[int] = []
-    found: dict[str, list[Exercise]] = {}
-    for task in read_book(find_source()).tasks.values():
-        found.setdefault(task.set, []).append(task.exercise)
-    for i, (name, exercises) in enumerate(found.items(), 1):
-        week = max(1, i * weeks // len(found))
-        used.append(week)
-        label = f"week-{week:02}" + (f"-{used.count(week)}" if used.count(week) > 1 else "")
-        due = first + timedelta(days=7 * week - 1)
-        lines += [f"  - name: {label}", f"    set: {name}", f"    due: {due} 23:59", "    exercises:"]
-        for one in exercises:
+    """One for each week of the plan, with its exercises, and as comments those that no week of it has."""
+    book, lines = read_book(find_source()), []
+    plan = plans.ready(book, plans.fitting(weeks))
+    planned = {task.exercise.label for week in plan.weeks for task in week.tasks}
+    for number, week in enumerate(plan.weeks, 1):
+        names = list(dict.fromkeys(task.set for task in week.tasks))
+        due = first + timedelta(days=7 * number - 1)
+        lines += [f"  - name: week-{number:02}", f"    set: {', '.join(names)}"]
+        lines += [f"    due: {due} 23:59", "    exercises:"]
+        for task in book.tasks.values():
+            one, mine = task.exercise, task in week.tasks
             points = sum(part.points or 0 for part in one.parts)
             facts = f"{one.kind}, {one.minutes} minutes, {points:g} points: {one.title}"
-            lines.append(f"      - {one.label}  # {facts}")
+            if task.set in names and (mine or one.label not in planned):
+                lines.append(f"      {'' if mine else '# '}- {one.label}  # {facts}")
         lines.append("")
     return "\n".join(lines)

@@ -174,11 +174,7 @@ class Grader(Side):
         if finding is not None and self._asking[-1:] == ["beside"]:  # a student's own is one like any other
             return _finding(finding)
         base = getattr(builtins, str(described.get("base")), Exception)
-        if (
-            not isinstance(base, type)
-            or not issubclass(base, Exception)
-            or issubclass(base, BaseExceptionGroup)
-        ):
+        if not isinstance(base, type) or not issubclass(base, Exception) or issubclass(base, ExceptionGroup):
             base = Exception
         name, message = str(described.get("type"))[:NAME], str(described.get("message"))[:MESSAGE]
         line, in_cell = described.get("line"), None

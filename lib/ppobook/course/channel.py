@@ -235,11 +235,6 @@ class Side:
 
 def raised_as(name: str, base: type[BaseException], message: str, **own: Any) -> BaseException:
     """An exception of a class of this name below `base`, however that is made."""
-    content = {
-        "__init__": lambda self: None,
-        "__str__": lambda self: message,
-        "__module__": "builtins",
-        **own,
-    }
-    made: BaseException = type(name, (base,), content)()
+    own |= {"__init__": lambda self: None, "__str__": lambda self: message, "__module__": "builtins"}
+    made: BaseException = type(name, (base,), own)()
     return made

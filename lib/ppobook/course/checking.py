@@ -8,10 +8,10 @@ from contextlib import ExitStack
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-from ppobook.course import own_checks, packs, roster, sandbox
+from ppobook.course import own_checks, packs, roster, sandbox, schedule
 from ppobook.course.records import Pack
 from ppobook.course.sets import ExerciseSet, open_all
-from ppobook.course.settings import Assignment, Course
+from ppobook.course.settings import Course
 from ppobook.teaching.tags import Notebook
 from ppobook.validation import counted
 
@@ -37,7 +37,11 @@ def check(course: Course, *, now: datetime | None = None) -> Iterator[tuple[str,
         except ValueError as error:
             yield "fails", f"{assignment.name}: {error}"
             continue
-        yield from _assignment(course, assignment, handout)
+        name, parts = assignment.name, counted(len(handout.parts), "part")
+        yield "ok", f"{name}: {assignment.set}, {parts}, {handout.points:g} points"
+        before = packs.released(course, name)
+        if before is not None and before.digest != handout.digest:
+            yield "note", f"{name}: it was released, and course.yml or the book has changed since"
         own = [one for one in open_all(assignment.set, course.folder) if one.own]
         if own and handout.tested and sandbox.available() is None:
             yield from _own(course, handout, own)
@@ -54,12 +58,13 @@ def _machine(course: Course) -> Iterator[tuple[str, str]]:
 
 def _dates(course: Course, now: datetime) -> Iterator[tuple[str, str]]:
     term = course.term
-    if term.end < now.astimezone(course.timezone).date():
-        yield "fails", f"term.end must not be in the past, got {term.end}"
+    yield from (("note", said) for said in schedule.early(course))
     for one in course.assignments:
         if not term.begin <= one.due.date() <= term.end:
             said = f"due must be in the term, {term.begin} to {term.end}, got {one.due.date()}"
             yield "fails", f"{one.name}: {said}"
+        elif one.due < now and packs.released(course, one.name) is None:
+            yield "note", f"{one.name}: it is not released, and was due on {one.due.date()}"
 
 
 def _students(course: Course) -> Iterator[tuple[str, str]]:
@@ -69,14 +74,6 @@ def _students(course: Course) -> Iterator[tuple[str, str]]:
     for name, groups in course.groups.items():
         for student in {one for group in groups for one in group} - students:
             yield "fails", f"groups.{name}: {student!r} must be in {roster.FILE}, and is not"
-
-
-def _assignment(course: Course, assignment: Assignment, handout: Pack) -> Iterator[tuple[str, str]]:
-    name, points = assignment.name, f"{handout.points:g}"
-    yield "ok", f"{name}: {assignment.set}, {counted(len(handout.parts), 'part')}, {points} points"
-    before = packs.released(course, name)
-    if before is not None and before.digest != handout.digest:
-        yield "note", f"{name}: it was released, and course.yml or the book has changed since"
 
 
 def _own(course: Course, handout: Pack, found: list[ExerciseSet]) -> Iterator[tuple[str, str]]:

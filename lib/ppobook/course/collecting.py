@@ -148,6 +148,7 @@ def _keep(
         result.said.append(f"? {made.label}: {where}")
     if before is not None:
         if not again:
+            trail.note(course.folder, "time", assignment=name, student=student, handed_in=time)
             facts = {**before.receipt, "time": time, "late": False}
             atomic_write(before.folder / RECEIPT, _as_json(facts))
         return
@@ -159,7 +160,7 @@ def _keep(
         "notebook": f"{name}.ipynb" if chosen is not None else None,
         "sha256": digest,
         "notes": made.notes,
-        "collected": _local(course, datetime.now(UTC)),
+        "collected": datetime.now(course.timezone).isoformat(),
     }
     files = {RECEIPT: _as_json(receipt)}
     for i, (_, data, _) in enumerate(made.notebooks):
@@ -217,8 +218,13 @@ def _receipt(path: Path) -> Kept:
 
 
 def _kept(parent: Path) -> list[Kept]:
-    found = [_receipt(path) for path in parent.glob(f"[!.]*/{RECEIPT}")]
-    return sorted(found, key=lambda one: (one.time or one.collected, one.folder.name))
+    return _in_order([_receipt(path) for path in parent.glob(f"[!.]*/{RECEIPT}")])
+
+
+def _in_order(found: list[Kept]) -> list[Kept]:
+    """Sort by time, or, where the time of one is unknown, all by when they were collected."""
+    timed = all(one.time for one in found)
+    return sorted(found, key=lambda one: ((timed and one.time) or one.collected, one.folder.name))
 
 
 def _safe(label: str) -> str:
@@ -246,8 +252,7 @@ def counting(course: Course, name: str) -> list[Submission]:
         together = tuple(member for member in members if member in students)
         handed = [one for member in members for one in kept(course, name, member) if one.path]
         if handed:
-            # Of two of one time, the last that was collected.
-            best = max(reversed(handed), key=lambda one: _rank(course, one, due))
+            best = min(reversed(_in_order(handed)), key=lambda one: _days(course, one, due))
             result.append(_submission(course, best, due, together))
     return result
 
@@ -259,16 +264,15 @@ def without_notebook(course: Course, name: str) -> list[str]:
     return [one for one in students if one not in counted and kept(course, name, one)]
 
 
-def _rank(course: Course, one: Kept, due: datetime) -> tuple[float, datetime]:
-    """The place of a submission among others: the fewest late days, then the latest time.
+def _days(course: Course, one: Kept, due: datetime) -> float:
+    """The late days, of which the fewest count; the last of several such submissions counts.
 
     So who hands in once more when it is too late loses nothing. What the platform calls late without saying
     how late comes after what came in time. Beyond the policy nothing counts, so the last is as good as any.
     """
     if one.time is None:
-        late = one.receipt["late"]
-        return -0.5 * late, one.collected if late else min(one.collected, due)
-    return -min(lateness.days_late(one.time, due, course.late), course.late.days + 1), one.time
+        return 0.5 * one.receipt["late"]
+    return min(lateness.days_late(one.time, due, course.late), course.late.days + 1)
 
 
 def _submission(course: Course, one: Kept, due: datetime, students: tuple[str, ...]) -> Submission:
@@ -284,8 +288,11 @@ def read_times(path: Path, course: Course) -> dict[str, datetime]:
     """Read when students handed in from a CSV with the columns student_id and time (2027-03-01 22:10)."""
     students = roster.load(course.folder)
     times = {}
-    for row in roster.table(path):
-        time = datetime.fromisoformat(row.get("time", ""))
-        student = roster.find(students, row.get("student_id", "")).student_id
+    for number, row in enumerate(roster.table(path), 2):
+        try:
+            time = datetime.fromisoformat(row.get("time", ""))
+            student = roster.find(students, row.get("student_id", "")).student_id
+        except ValueError as error:
+            raise ValueError(f"{path.name}, line {number}: {error}") from None
         times[student] = time if time.tzinfo else time.replace(tzinfo=course.timezone)
     return times

@@ -89,7 +89,7 @@ class Page:
     def _late(self) -> Markup:
         days, share = self.submission.late_days, self.submission.share
         if self.submission.late_unknown:
-            return self.say("late_unknown")
+            return self.say("late_perhaps" if "extended" in dict(self._times()) else "late_unknown")
         if not days:
             return self.say("in_time")
         if share <= 0:

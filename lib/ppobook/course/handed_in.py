@@ -74,7 +74,7 @@ def _only(found: set[str]) -> str | None:
     return next(iter(found)) if len(found) == 1 else None
 
 
-def _of_platform(person: str, number: str, students: Sequence[Student], lasting: bool) -> str | None:
+def of_platform(person: str, number: str, students: Sequence[Student], lasting: bool) -> str | None:
     """The student of a name on a platform; or of a number, where names are hidden or numbers are `lasting`.
 
     A group's name and a hyphen may stand in front of the name.
@@ -141,15 +141,17 @@ def _grouped(
     # A student may have chosen such a name, but not those of most of a class.
     canvas = 2 * sum(len(one.parts) == 1 and bool(CANVAS.fullmatch(one.name)) for one in files) > len(files)
     if canvas:  # in the order in which they came; their own times are that of the download
-        files = sorted((replace(one, time=None) for one in files), key=_number)
+        numbered = [(one, CANVAS.fullmatch(one.name)) for one in files]
+        numbered.sort(key=lambda pair: int(pair[1]["file"]) if pair[1] else 0)
+        files = [replace(one, time=None) for one, _ in numbered]
     for file in files:
         top, alone, late = file.parts[0], len(file.parts) == 1, False
         if moodle := MOODLE.fullmatch(top):
             label = f"{moodle['name']}_{moodle['number']}"
-            student = _of_platform(moodle["name"], moodle["number"], students, False)
+            student = of_platform(moodle["name"], moodle["number"], students, False)
         elif named := canvas and CANVAS.fullmatch(top):
             label = f"{named['name']}_{named['number']}"
-            student = _of_platform(named["name"], named["number"], students, True)
+            student = of_platform(named["name"], named["number"], students, True)
             late = bool(named["late"])
         else:
             label = PurePosixPath(top).stem if alone else top
@@ -162,11 +164,6 @@ def _grouped(
         if one.student and (names := count[one.student]) > 1:
             one.notes.append(f"{one.label!r} is one of {names} names in this source that match {one.student}")
     return list(found.values())
-
-
-def _number(file: File) -> int:
-    named = CANVAS.fullmatch(file.name)
-    return int(named["file"]) if named else 0
 
 
 def open_files(made: HandedIn, course: Course) -> None:
@@ -243,12 +240,9 @@ def places(names: Iterable[str], file: str) -> dict[str, str]:
     """
     found: dict[str, str] = {}
     for name in names:
-        if one := MOODLE.match(name):
-            found[f"{one['name']}_{one['number']}"] = (
-                f"{one['name']}_{one['number']}_assignsubmission_file_{file}"
-            )
-        elif one := CANVAS.fullmatch(name):
-            place = f"{one['name']}_{one['late'] or ''}{one['number']}_{one['file']}_{file}"
+        if one := MOODLE.match(name) or CANVAS.fullmatch(name):
+            facts = {"late": "", "file": "assignsubmission_file", **one.groupdict("")}
+            place = "{name}_{late}{number}_{file}_".format(**facts) + file
             found[f"{one['name']}_{one['number']}"] = place
     return found
 

@@ -57,7 +57,6 @@ class Looks:
     def notes(self, cell: RunCell) -> Iterator[str]:
         tree = parsed(cell.source)
         if tree is None:
-            yield "is no Python that can be read, so it was not looked at"
             return
         for node in ast.walk(tree):
             name = node.id if isinstance(node, ast.Name) else getattr(node, "attr", "")
@@ -71,7 +70,11 @@ class Looks:
         if cell.kind == "solution" and cell.name in self.model:
             answer = parsed(self.model[cell.name]) or ast.Module([], [])
             theirs, ours = ([line for line in lines(one) if line not in self.lines] for one in (tree, answer))
-            if len(ours) >= _LINES and len("".join(ours)) >= _CHARACTERS and _within(ours, theirs):
+            if (
+                len(ours) >= _LINES
+                and len("".join(ours)) >= _CHARACTERS
+                and any(theirs[i : i + len(ours)] == ours for i in range(len(theirs)))
+            ):
                 yield f"has the {len(ours)} lines of the book's solution"
 
 
@@ -82,10 +85,6 @@ def _imports(tree: ast.AST) -> Iterator[str]:
             yield from (alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
             yield node.module or ""
-
-
-def _within(ours: list[str], theirs: list[str]) -> bool:
-    return any(theirs[i : i + len(ours)] == ours for i in range(len(theirs) - len(ours) + 1))
 
 
 # --- similar answers ----------------------------------------------------------------------------------------
@@ -104,7 +103,7 @@ LONGEST = 20_000  # characters of an answer
 
 @dataclass(frozen=True)
 class Alike:
-    """Two answers to one part, and the share of their runs that they have in common."""
+    """Equal answers to one part, or two of which this share of their runs is common."""
 
     part: str
     share: float
@@ -113,8 +112,9 @@ class Alike:
 
 
 def similar(pack: Pack, submissions: Mapping[str, bytes]) -> list[Alike]:
-    """Return the answers that are equal or nearly so, part by part, the most alike first.
+    """Return the answers that are equal, and pairs that are nearly so, part by part, the most alike first.
 
+    Of equal answers only the first stands in such pairs.
     `submissions` has by student or group the bytes of the notebook that counts.
     """
     answers: dict[str, dict[str, str]] = {one.name: {} for one in pack.tested}
@@ -132,15 +132,16 @@ def similar(pack: Pack, submissions: Mapping[str, bytes]) -> list[Alike]:
 
 
 def _alike(part: str, sources: Mapping[str, str], given: set[Run]) -> list[Alike]:
-    runs = {student: _runs(source) - given for student, source in sources.items()}
-    long = [student for student in runs if len(runs[student]) >= SHORTEST]
-    found: list[Alike] = []
-    for who in itertools.combinations(long, 2):
-        one, other = (runs[student] for student in who)
+    equal: dict[frozenset[Run], list[str]] = {}
+    for student, source in sources.items():
+        equal.setdefault(frozenset(_runs(source) - given), []).append(student)
+    found = {tuple(who): 1.0 for runs, who in equal.items() if len(runs) >= SHORTEST and len(who) > 1}
+    for one, other in itertools.combinations((runs for runs in equal if len(runs) >= SHORTEST), 2):
         share = len(one & other) / len(one | other)
         if share >= ALIKE:
-            found.append(Alike(part, share, who, tuple(sources[student] for student in who)))
-    return sorted(found, key=lambda pair: (-pair.share, pair.students))
+            found[equal[one][0], equal[other][0]] = share
+    rows = sorted(found.items(), key=lambda row: (-row[1], row[0]))
+    return [Alike(part, share, who, tuple(sources[one] for one in who)) for who, share in rows]
 
 
 def _runs(source: str) -> set[Run]:
@@ -165,15 +166,14 @@ def _tokens(source: str) -> Iterator[str]:
 
 def page(title: str, found: Sequence[Alike]) -> str:
     """One HTML page with the answers side by side."""
-    rows = []
+    rows = ""
     for one in found:
-        cells = "".join(
-            f"<td><b>{escaped(student)}</b><pre>{escaped(source)}</pre></td>"
-            for student, source in zip(one.students, one.sources, strict=True)
-        )
-        rows.append(f"<h2>{escaped(one.part)}: {one.share:.0%} in common</h2><table><tr>{cells}</tr></table>")
+        rows += f"<h2>{escaped(one.part)}: {one.share:.0%} in common</h2><table><tr>"
+        for student, source in zip(one.students, one.sources, strict=True):
+            rows += f"<td><b>{escaped(student)}</b><pre>{escaped(source)}</pre></td>"
+        rows += "</tr></table>"
     style = "body{font-family:sans-serif}td{vertical-align:top;padding-right:2em}pre{white-space:pre-wrap}"
     return (
         f'<!doctype html>\n<html lang="en">\n<head><meta charset="utf-8"><title>{escaped(title)}</title>'
-        f"<style>{style}</style></head>\n<body><h1>{escaped(title)}</h1>\n{''.join(rows)}</body></html>\n"
+        f"<style>{style}</style></head>\n<body><h1>{escaped(title)}</h1>\n{rows}</body></html>\n"
     )

@@ -26,6 +26,7 @@ from ppobook.course.sets import ExerciseSet, choose
 from ppobook.course.settings import Assignment, Course
 from ppobook.course.variants import Variant
 from ppobook.run.files import atomic_write
+from ppobook.teaching import checks
 from ppobook.teaching.contents import number_of
 from ppobook.teaching.tags import Cell, Exercise, Notebook, part, tags
 from ppobook.teaching.workspace import find_source
@@ -109,6 +110,9 @@ def make(course: Course, assignment: Assignment) -> Pack:
             parts += _parts(reader, master, rubrics, assignment)
             own_checks.handed_in_later(reader, stack.enter_context(own_checks.known(one)))
             cells += reader
+        for name, shares in {**{one.name: one.partial for one in parts}, **assignment.partial}.items():
+            for mistake in shares:
+                choice(f"partial: a mistake in {name}", mistake, checks.mistakes(name))
     worth = {one.name: one.points for one in parts}
     if len(worth) < len(parts):
         raise ValueError("each part must be in it once, got one that two of its sets have")

@@ -208,9 +208,7 @@ def _free(given: list[Cell], own: list[_Own], chosen: Mapping[int, _Own]) -> lis
 def _match_by_place(given: list[Cell], run: list[_Own], chosen: dict[int, _Own]) -> None:
     """Let cells that stand where a cell of the pack is missing stand for it, where there is no doubt."""
     after, before = run[0].after, run[0].before
-    missing = [
-        index for index in range(after + 1, before if before > after else after + 2) if index < len(given)
-    ]
+    missing = range(after + 1, min(before if before > after else after + 2, len(given)))
     code = [one for one in run if one.is_code]
     texts = [one for one in run if not one.is_code]
     for role, found in (("solution", code), ("manual", texts or code)):

@@ -71,9 +71,6 @@ class Pack:
         """A digest of all of it: grades that were given for another pack are given again."""
         return hashlib.sha256(json.dumps(asdict(self), sort_keys=True).encode()).hexdigest()
 
-    def part(self, name: str) -> PackPart:
-        return named(self.parts, name)
-
 
 def named(parts: Sequence[PackPart], name: str) -> PackPart:
     names = [one.name for one in parts]

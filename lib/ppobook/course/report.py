@@ -98,8 +98,8 @@ def _mistakes(sheet: Sheet, mine: _Mine) -> _Rows:
 def _summary(state: State, mine: _Mine, students: int) -> str:
     graded = [state.scores[who] for one in state.submissions if one.by in mine for who in one.students]
     said = [f"{len(graded)} of {students} students graded"]
-    if final := [score.final for score in graded if not score.waiting]:
-        whose = " of those marked to the end" if len(final) < len(graded) else ""
-        said.append(f"mean {number(statistics.fmean(final))} of {number(state.sheet.points)} points{whose}")
+    if graded and not any(score.waiting for score in graded):
+        mean = number(statistics.fmean(score.final for score in graded))
+        said.append(f"mean {mean} of {number(state.sheet.points)} points")
     said.append(f"{sum(len(s.students) for s in state.submissions if s.late_days or s.late_unknown)} late")
     return ", ".join(said)

@@ -15,14 +15,7 @@ from typing import Any
 
 from ppobook.course import trail
 from ppobook.course.processes import OpenGrader, graded
-from ppobook.course.records import (
-    Record,
-    Sheet,
-    Submission,
-    digest,
-    read_record,
-    write_record,
-)
+from ppobook.course.records import Record, Sheet, Submission, digest, read_record, write_record
 from ppobook.run.progress import Progress
 
 
@@ -70,7 +63,7 @@ def grade(
         nothing: dict[str, str] = {}
         failed: dict[str, str] = {}
         count = 0
-        with Progress(len(todo), 0, name, "submission", shown) as progress:
+        with Progress(len(todo), 0, name, "submission", shown if todo else False) as progress:
             for submission, result, error in graded(todo, open_grader, processes, seconds):
                 if result:
                     write_record(folder, _record(folder, sheet, submission, result, error, part))

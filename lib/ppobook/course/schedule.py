@@ -9,22 +9,43 @@ exercises: each in the week at whose end it is due.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 from datetime import timedelta
 
 from ppobook.course import sets
 from ppobook.course.settings import Assignment, Course
 from ppobook.teaching import plans
-from ppobook.teaching.contents import Book, Task
+from ppobook.teaching.contents import Book, Task, read_book
 from ppobook.teaching.plans import Plan, Week, time_of
+from ppobook.teaching.workspace import find_source
+
+
+def length(course: Course) -> int:
+    """The weeks of the plan for a course's term."""
+    return plans.fitting(((course.term.end - course.term.begin).days + 1) // 7)
+
+
+def _week(course: Course, assignment: Assignment) -> int:
+    # What is due on the first evening of a week is work for the week before.
+    return ((assignment.due - timedelta(days=1)).date() - course.term.begin).days // 7
+
+
+def early(course: Course) -> Iterator[str]:
+    """What is due before its chapter is read."""
+    weeks = enumerate(plans.ready(read_book(find_source()), length(course)).weeks)
+    first = {f"{section.chapter:02}": number for number, week in [*weeks][::-1] for section in week.read}
+    for one in course.assignments:
+        for name in map(str.strip, one.set.split(",")):
+            if _week(course, one) < (begins := first.get(name[:2], 0)):
+                yield f"{one.name}: it is due before the chapter of {name} is read, in week {begins + 1}"
 
 
 def of_course(plan: Plan, book: Book, course: Course) -> Plan:
     """The plan with the dates, the exercises and the titles of a course."""
     found: dict[int, list[Assignment]] = {}
     for one in course.assignments:
-        # What is due on the first evening of a week is work for the week before.
-        found.setdefault(((one.due - timedelta(days=1)).date() - course.term.begin).days // 7, []).append(one)
+        found.setdefault(_week(course, one), []).append(one)
     weeks = []
     for number, week in enumerate(plan.weeks):
         due = found.pop(number, [])

@@ -8,6 +8,7 @@ file is.
 from __future__ import annotations
 
 import functools
+import itertools
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -127,11 +128,5 @@ def choose(exercise_set: ExerciseSet, chosen: Sequence[Exercise]) -> list[int]:
 
 def _sections(cells: Sequence[Cell], owner: dict[int, Exercise], first: int) -> list[list[int]]:
     """The runs of cells between exercises that belong to none."""
-    runs: list[list[int]] = []
-    for i in range(first, len(cells)):
-        if i not in owner:
-            if runs and runs[-1][-1] == i - 1:
-                runs[-1].append(i)
-            else:
-                runs.append([i])
-    return runs
+    free = enumerate(i for i in range(first, len(cells)) if i not in owner)
+    return [[i for _, i in run] for _, run in itertools.groupby(free, lambda pair: pair[1] - pair[0])]

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from ppobook.course import collecting, gradebook, own_checks, packs, roster
 from ppobook.course.gradebook import Decisions, Score, decide, scores
+from ppobook.course.handed_in import of_platform
 from ppobook.course.records import Record, Sheet, Submission, digest, named, read_records
 from ppobook.course.settings import Course
 from ppobook.teaching import checks
@@ -85,11 +86,16 @@ def released(course: Course, names: tuple[str, ...] = ()) -> list[str]:
 
 
 def pages(course: Course, name: str, graded: Iterable[tuple[str, Submission]]) -> dict[str, Path]:
-    """Return the feedback pages by the labels under which the platform knows what was handed in."""
-    found = {}
-    for student, _ in graded:
-        for one in collecting.kept(course, name, student):
-            found[str(one.receipt["label"])] = course.folder / "feedback" / student / f"{name}.html"
+    """Return the feedback pages by the labels under which the platform knows what was handed in.
+
+    A label may be a group's, whose number Moodle would take for a participant's; it has no page.
+    """
+    found, students = {}, roster.load(course.folder)
+    for student, submission in graded:
+        for label in (str(one.receipt["label"]) for one in collecting.kept(course, name, student)):
+            person, _, number = label.rpartition("_")
+            if len(submission.students) == 1 or of_platform(person, number, students, True) == student:
+                found[label] = course.folder / "feedback" / student / f"{name}.html"
     return found
 
 

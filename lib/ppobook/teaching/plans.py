@@ -61,6 +61,11 @@ def lengths() -> tuple[int, ...]:
     return tuple(sorted(map(int, data()["plan"])))
 
 
+def fitting(weeks: int) -> int:
+    """The length of the ready plan for a term of so many weeks: the longest that fits, or the shortest."""
+    return max((one for one in lengths() if one <= weeks), default=min(lengths()))
+
+
 def ready(book: Book, weeks: int) -> Plan:
     """The ready plan of that many weeks."""
     if weeks not in lengths():

@@ -391,6 +391,11 @@ def seconds_of(name: str, otherwise: float | None = None) -> float:
     return _entry(name).seconds or otherwise or SECONDS
 
 
+def mistakes(name: str) -> list[str]:
+    """Return the mistakes that a check has messages for, among them those that many checks know."""
+    return list(_entry(name).messages)
+
+
 def _entry(name: str) -> _Entry:
     where = names()
     if name not in where:
