@@ -19,6 +19,17 @@ document.addEventListener("DOMContentLoaded", () => {
     link.textContent = "#";
     title.append(" ", link);
   }
+  // The ends of a chapter, for those who want them.
+  for (const [id, what, parts] of [["cards", "cards", ".ppobook-cards details"], ["claims", "checks", ".cell"]]) {
+    const section = document.querySelector(`.bd-article section#${id}`);
+    if (!section?.querySelector(parts)) continue;
+    const box = document.createElement("details");
+    box.className = "folded-end";
+    const summary = document.createElement("summary");
+    summary.textContent = `Show the ${section.querySelectorAll(parts).length} ${what}`;
+    box.append(summary, ...[...section.children].slice(1));
+    section.append(box);
+  }
   // What is ticked on a page of checklists stays ticked in this browser.
   const key = `ticked ${location.pathname}`;
   const boxes = [...document.querySelectorAll("input.task-list-item-checkbox")];

@@ -2,7 +2,7 @@
 // and a limit that they switch on. tools/front_picture.py has the same world as tables, and draws how the map begins.
 {
   const GAMMA = 0.85, LIMIT = 0.05, STEPS = 10, START = [-3.2, -1.8];
-  const WEST = -6.4, NORTH = 4.5, PIXELS = 35; // of the map
+  const WEST = -6.4, NORTH = 5.3, PIXELS = 35; // of the map
   const along = ([x, y], [u, v], share = 1) => [x + share * u, y + share * v];
 
   // A corridor of three places, where the logit x of "right" decides: the discount on leaving it, the discounted
@@ -86,8 +86,8 @@
         return `Each step ends inside its ring, and the policy is ${where}. The thin line is the path without the limit.`;
       }
       if (low) {
-        const then = stuck ? "where the gradient is almost zero. The policy is stuck." : `where steps are short. It ends at ${stands}.`;
-        return `Step ${down.at(-1)} jumps over the top and lands on flat ground, ${then}`;
+        const then = stuck ? ", where the gradient is almost zero. The policy is stuck." : `. The policy ends at ${stands}.`;
+        return `Step ${down.at(-1)} jumps over the top and lands on flat ground${then}`;
       }
       if (down.length > 0) {
         const count = ["One", "Two", "Three", "Four", "Five", "Six"][down.length - 1];

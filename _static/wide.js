@@ -37,8 +37,8 @@ document.addEventListener("DOMContentLoaded", () => {
   // (What is folded has no width yet: it is looked at when it has one.)
   const resized = new ResizeObserver((seen) => look(seen.map((one) => one.target)));
   for (const box of look.kinds.keys()) resized.observe(box);
-  // Output that is too wide can be opened, too: its lines then go on in the next.
-  for (const box of [...look.kinds.keys()].filter((one) => one.matches(".cell_output pre"))) {
+  // Code and output that are too wide can be opened: their lines then go on in the next.
+  for (const box of [...look.kinds.keys()].filter((one) => one.matches("pre"))) {
     const button = Object.assign(document.createElement("button"), { type: "button", className: "wrap btn btn-sm btn-link", textContent: "Break lines", hidden: true });
     button.addEventListener("click", () => {
       button.textContent = box.classList.toggle("wrapped") ? "Keep lines whole" : "Break lines";

@@ -37,7 +37,7 @@ STEPS = 10
 START = np.array([-3.2, -1.8])
 EDGE = 6.8
 FIRST_SIZE = 40.0  # the step size that the map to play with begins with
-WEST, EAST, SOUTH, NORTH, PIXELS = -6.4, 7.6, -4.8, 4.5, 35  # its edges, and how many pixels are a unit
+WEST, EAST, SOUTH, NORTH, PIXELS = -6.4, 7.6, -4.0, 5.3, 35  # its edges, and how many pixels are a unit
 ALT = (
     "A map of a hill seen from above. The higher a place on it, the more that policy earns. A path of ten "
     "steps begins at the foot of the hill, and the sentence after the map says where it leads."

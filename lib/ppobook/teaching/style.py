@@ -121,7 +121,7 @@ def use() -> None:
         from matplotlib_inline.backend_inline import set_matplotlib_formats
 
         set_matplotlib_formats("svg", metadata={"Date": None, "Creator": None})
-        formatter = shell.display_formatter.formatters["image/svg+xml"]
+        formatter = shell.display_formatter.formatters["image/svg+xml"]  # type: ignore[union-attr]
         draw = formatter.lookup_by_type(Drawn)
         formatter.for_type(Drawn, lambda figure: compact(draw(figure)))
 

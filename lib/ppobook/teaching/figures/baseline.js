@@ -140,7 +140,7 @@ function render({ model, el }) {
     html("div", { class: "panels" },
       html("div", {},
         html("div", { class: "title" }, "What one sample says"),
-        html("div", { class: "quiet" }, "dot: mean of the arrows; faint: baseline 0"), plane),
+        html("div", { class: "quiet" }, "black dot: average of many samples; faint arrows: no baseline"), plane),
       html("div", {},
         html("div", { class: "title" }, "Spread of one sample"),
         html("div", { class: "quiet" }, "against the baseline; drag the dot"), curve)),

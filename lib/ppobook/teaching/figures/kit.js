@@ -94,8 +94,7 @@ const STYLE = `
   .question button[aria-pressed=true] { box-shadow: inset 0 0 0 2px var(--ink); }
   .question button[data-mark=right] { border-color: var(--good); box-shadow: inset 5px 0 var(--good); padding-inline-start: 16px; }
   .question button[data-mark=wrong] { border-color: var(--bad); box-shadow: inset 5px 0 var(--bad); padding-inline-start: 16px; }
-  .question .answer { clear: both; margin: 6px 0 0; }
-  .question .answer:empty { display: none; }
+  .question .answer { clear: both; margin: 6px 0 0; min-height: 2.9em; }
   .figure details { margin: 8px 0 0; }
   .figure summary { cursor: pointer; font-size: 14px; color: var(--muted-text); width: fit-content; }
   @container (max-width: 560px) {
@@ -183,7 +182,7 @@ function prediction(words, options, right, because, chosen = () => {}) {
   const buttons = options.map((option, k) => html("button", { type: "button", "aria-pressed": false, onclick: () => { choice = k; show(); chosen(k); } }, option));
   const show = () => {
     buttons.forEach((button, k) => set(button, {
-      "aria-pressed": k === choice, "data-mark": k !== choice || !seen ? "" : k === right ? "right" : "wrong",
+      "aria-pressed": k === choice, "data-mark": choice === null || !seen ? "" : k === right ? "right" : k === choice ? "wrong" : "",
     }));
     if (choice !== null) answer.textContent = seen ? `${choice === right ? "Right." : "Not quite."} ${because}` : "Now try it.";
   };
