@@ -78,7 +78,7 @@ function render({ model, el }) {
     says.dataset.value = JSON.stringify(mean);
     says.textContent = count === 0 || count === size
       ? `All ${size} answers to ${prompt} are ${count ? "right" : "wrong"}, so none is better than usual. Every advantage is 0.`
-      : `${count} of ${size} answers to ${prompt} ${count === 1 ? "is" : "are"} right. A right one gets ${signed(1 - mean)} and becomes more likely. A wrong one gets ${signed(-mean)} and becomes less likely.`;
+      : `Group ${start / size + 1} of ${texts.length / size}: ${count} of ${size} answers to ${prompt} ${count === 1 ? "is" : "are"} right. A right one gets ${signed(1 - mean)} and becomes more likely. A wrong one gets ${signed(-mean)} and becomes less likely.`;
     if (count && count < size) seen.add(at.prompt);
     // The easiest prompt comes first, the hardest last.
     if (guess.made() && seen.has(prompts.length - 1) && seen.size > 1) guess.moved();

@@ -11,7 +11,6 @@ const STYLE_OF_BETA = `
   .beta table { border-collapse: collapse; width: 100%; margin: 8px 0 0; font-size: 14px; }
   .beta th, .beta td { text-align: right; padding: 3px 6px; border-bottom: 1px solid var(--faint); }
   .beta th:first-child { text-align: left; font-weight: 400; padding-left: 0; }
-  .figure.beta svg text.other { fill: var(--muted-text); paint-order: stroke; stroke: var(--paper); stroke-width: 3px; }
   .beta .says { margin: 8px 0 0; min-height: 3em; }
   .beta .texts { margin: 8px 0 0; padding: 8px 12px; border-left: 4px solid var(--ppo); min-height: 9.4em; }
   .beta .texts p { margin: 0 0 6px; }
@@ -99,9 +98,7 @@ function render({ model, el }) {
     const trace = (looks) => looks.map((look, i) => `${i ? "L" : "M"}${x(root2(meanOf(look.kl)))} ${y(meanOf(look[column]))}`).join("");
     runs.forEach((looks, i) => {
       if (i === at.beta) return;
-      const end = looks.at(-1);
       parts.push(svg("path", { d: trace(looks), fill: "none", stroke: "var(--muted)", "stroke-width": 1.5, "stroke-opacity": 0.6 }));
-      if (column === "gold") parts.push(text(x(root2(meanOf(end.kl))) + 5, y(meanOf(end.gold)) + 4, betas[i], { class: "other" }));
     });
     if (!isSft()) parts.push(svg("path", { d: trace(runs[at.beta]), fill: "none", stroke: "var(--ppo)", "stroke-width": 3.5, "stroke-linejoin": "round" }));
     const ends = here();

@@ -13,6 +13,7 @@ const STYLE_OF_LAG = `
   .figure.lag svg .grpo { fill: var(--grpo-text); }
   .figure.lag svg .muted { fill: var(--muted-text); }
   @container (max-width: 560px) {
+    .lag .settings { grid-template-columns: 1fr; }
     .lag .panels { grid-template-columns: 1fr; gap: 10px; }
     .lag .says { min-height: 6em; }
     .lag th, .lag td { padding: 3px 2px; }

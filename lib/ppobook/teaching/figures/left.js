@@ -25,7 +25,7 @@ function render({ model, el }) {
   let at = model.get("at"), telling = false;
 
   const guess = prediction("The reward model learned once, before update 0. Then the policy learns to please it. After 45 updates, how often does the reward model pick the better of two new texts?",
-    ["As often as before", "Less often", "Like a coin"], 2,
+    ["As often as before", "In 7 of 10 cases", "In half of them, like a coin"], 2,
     "On average, the reward model does no better than a coin, and gold has fallen.");
   const shown = html("span", { class: "number shown" });
   const slider = html("input", { type: "range", id: "update", min: 0, max: end, step: 1, oninput: () => move(Number(slider.value)) });

@@ -15,6 +15,7 @@ const STYLE_OF_PAIR = `
   .pair .facts dd { margin: 0; font-size: 19px; font-weight: 600; }
   .pair .says { margin: 10px 0 0; min-height: 3em; }
   @container (max-width: 560px) {
+    .pair .settings { grid-template-columns: 1fr; }
     .pair .panels { grid-template-columns: 1fr; gap: 14px; }
     .pair .facts { grid-template-columns: repeat(3, 1fr); }
     .pair .says { min-height: 4.5em; }
@@ -97,7 +98,7 @@ function render({ model, el }) {
     at.h = Math.min(Math.max(at.h, 0), hs.length - 1);
     at.beta = Math.min(Math.max(at.beta, 0), betas.length - 1);
     draw();
-    if (small ? hs[at.h] >= 3 : at.pair === 2 && at.shared && hs[at.h] >= 6) guess.moved();
+    if (small ? hs[at.h] >= 0.5 : at.pair === 2 && at.shared && hs[at.h] >= 6) guess.moved();
     telling = true;
     model.set("pair", at.pair);
     model.set("shared", at.shared);
@@ -170,7 +171,7 @@ function render({ model, el }) {
     const words = `The policy's texts have ${format(mean, 1)} kind words on average, and the chosen text has ${kind[chosen]}.`;
     says.textContent = h === 0 ? "The policy is still its reference."
       : !at.shared ? "Only the two logits of the pair move. The chosen text gains, and the others stay in proportion to one another."
-      : (mean - kind[chosen]) * (kind[chosen] - kind[rejected]) > 0 ? `${words} So from here on, the chosen text falls as well.`
+      : (mean - kind[chosen]) * (kind[chosen] - kind[rejected]) > 0 ? `${words} So here, the chosen text falls as well.`
       : `${words} So the chosen text still gains.`;
     say(`h ${format(h, 1)}: chosen ${format(found.chosen)} nats, rejected ${format(found.rejected)}, on other texts ${format(found.elsewhere)}. ${says.textContent}`);
   }

@@ -12,7 +12,7 @@ const STYLE_OF_PARTS = `
   .parts .facts dd { margin: 0; font-size: 19px; font-weight: 600; }
   .parts .says { margin: 0; min-height: 4.5em; }
   @container (max-width: 560px) {
-    .parts .settings { gap: 0 8px; }
+    .parts .settings { grid-template-columns: 1fr; }
     .parts .panels { grid-template-columns: 1fr; gap: 6px; }
     .parts .says { min-height: 6em; }
   }
@@ -62,9 +62,9 @@ function render({ model, el }) {
   // The answer holds for the coefficients at the start.
   const start = Object.fromEntries(NAMES.map((name) => [name, stops[name][at[name]]]));
   const turned = batches.map((batch) => format(partsOf(batch, stops, ...Object.values(start)).turn, 0));
-  const guess = prediction("If the rewards were ten times as large, would a shared trunk still go where the policy pulls?",
+  const guess = prediction("If the rewards were ten times as large, would a shared trunk still go where the policy pulls? Then choose larger rewards.",
     ["Yes", "Nearly", "No"], 2,
-    `The advantages are normalized, but the critic's errors grow with the rewards. The step turns by ${turned[1]}° instead of ${turned[0]}°.`);
+    `The advantages are normalized, but the critic's errors grow with the rewards. With the coefficients at the start, the step turns by ${turned[1]}° instead of ${turned[0]}°.`);
   const choose = html("select", { id: "batch", onchange: () => move({ batch: Number(choose.value) }) },
     ...batches.map((batch, i) => html("option", { value: i }, batch.name)));
 

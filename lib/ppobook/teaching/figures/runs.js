@@ -38,9 +38,9 @@ function render({ model, el }) {
     ...level ? [line(level[0], { stroke: "var(--ink)", "stroke-width": 1.5, "stroke-dasharray": "2 4" })] : [],
     before, now,
     ...level ? [text(P.right, up(level[0]) + 17, level[1], { "text-anchor": "end" })] : []);
-  const says = html("p", { class: "says number" });
+  const says = html("p", { class: "says number" }), gray = html("span", { class: "quiet" });
   const buttons = settings.map((one, i) => html("button", { type: "button", onclick: () => choose(i) }, one.name));
-  root.prepend(guess.node, html("div", { class: "row settings" }, ...buttons), plot, says);
+  root.prepend(guess.node, html("div", { class: "row settings" }, ...buttons, gray), plot, says);
 
   const draw = ({ curves, hue }, look) => curves.map((curve) => svg("path", {
     d: curve.map((value, i) => `${i ? "L" : "M"}${across(x[i]).toFixed(1)} ${up(value).toFixed(1)}`).join(""),
@@ -51,6 +51,7 @@ function render({ model, el }) {
   function choose(index) {
     const last = chosen;
     chosen = index;
+    gray.textContent = last === index ? "" : `gray: ${settings[last].name}`;
     show(last === index ? [] : draw(settings[last], { stroke: "var(--muted)", "stroke-width": 1, "stroke-opacity": 0.4 }));
     model.set("setting", index);
     model.save_changes();
