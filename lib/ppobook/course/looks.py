@@ -31,17 +31,22 @@ _MOST = 50
 class Looks:
     """Finds notes on the cells of submissions that are the student's own, each with its place.
 
-    `model` has by part the source of the solution that anybody can read, `handed_out` all notebooks that
-    students were handed for the assignment.
+    `model` has the sources of the solutions that anybody can read, `handed_out` all notebooks that students
+    were handed for the assignment.
     """
 
-    def __init__(self, pack: Pack, model: Mapping[str, str], handed_out: Collection[Notebook]) -> None:
-        self.pack, self.model = pack, model
+    def __init__(self, pack: Pack, model: Collection[str], handed_out: Collection[Notebook]) -> None:
+        self.pack = pack
         code = [cell for notebook in handed_out for cell in notebook["cells"] if cell["cell_type"] == "code"]
         self.same = {plain(cell["source"]) for cell in code}
         trees = [tree for cell in code if (tree := parsed(cell["source"])) is not None]
         self.modules = {module for tree in trees for module in _imports(tree)} | {"ppobook.teaching"}
         self.lines = {line for tree in trees for line in lines(tree)}
+        answers = [self._own(tree) for source in model if (tree := parsed(source)) is not None]
+        self.answers = [one for one in answers if len(one) >= _LINES and len("".join(one)) >= _CHARACTERS]
+
+    def _own(self, tree: ast.Module) -> list[str]:
+        return [line for line in lines(tree) if line not in self.lines]
 
     def of(self, submission: bytes) -> list[str]:
         try:
@@ -68,10 +73,9 @@ class Looks:
         for module in _imports(tree):
             if module.startswith("ppobook.") and module not in self.modules:
                 yield f"imports `{module}`, which the pack does not"
-        if cell.kind == "solution" and cell.name in self.model:
-            answer = parsed(self.model[cell.name]) or ast.Module([], [])
-            theirs, ours = ([line for line in lines(one) if line not in self.lines] for one in (tree, answer))
-            if len(ours) >= _LINES and len("".join(ours)) >= _CHARACTERS and _within(ours, theirs):
+        theirs = self._own(tree)
+        for ours in self.answers:
+            if any(theirs[i : i + len(ours)] == ours for i in range(len(theirs))):
                 yield f"has the {len(ours)} lines of the book's solution"
 
 
@@ -84,16 +88,12 @@ def _imports(tree: ast.AST) -> Iterator[str]:
             yield node.module or ""
 
 
-def _within(ours: list[str], theirs: list[str]) -> bool:
-    return any(theirs[i : i + len(ours)] == ours for i in range(len(theirs) - len(ours) + 1))
-
-
 # --- similar answers ----------------------------------------------------------------------------------------
 
 # Two answers are compared by the runs of tokens that they share. Names, comments and layout make no
 # difference, and what was handed out does not count, so a Hunt whose function was mended in one line is
-# compared by that line. Short answers are left out: they are often alike because there is one way to write
-# them.
+# compared by that line. Each cell that was not in the pack is compared by itself. Short answers are left out:
+# they are often alike because there is one way to write them.
 Run = tuple[str, ...]
 
 RUN = 5  # tokens that are compared at once
@@ -104,7 +104,7 @@ LONGEST = 20_000  # characters of an answer
 
 @dataclass(frozen=True)
 class Alike:
-    """Two answers to one part, and the share of their runs that they have in common."""
+    """Equal answers to one part, or two of which this share of their runs is common."""
 
     part: str
     share: float
@@ -113,34 +113,34 @@ class Alike:
 
 
 def similar(pack: Pack, submissions: Mapping[str, bytes]) -> list[Alike]:
-    """Return the answers that are equal or nearly so, part by part, the most alike first.
+    """Return the answers that are equal, and pairs that are nearly so, part by part, the most alike first.
 
+    Of equal answers only the first stands in such pairs. Code in other cells is compared with every part.
     `submissions` has by student or group the bytes of the notebook that counts.
     """
-    answers: dict[str, dict[str, str]] = {one.name: {} for one in pack.tested}
-    for student, content in submissions.items():
-        try:
-            cells = rebuild(pack.notebook, content).cells
-        except Unreadable:
-            continue
-        for cell in cells:
-            if cell.kind == "solution" and cell.name in answers and len(cell.source) <= LONGEST:
-                answers[cell.name][student] = cell.source
     code = [cell["source"] for cell in pack.notebook["cells"] if cell["cell_type"] == "code"]
     given = {run for source in code for run in _runs(source)}
-    return [one for part, sources in answers.items() for one in _alike(part, sources, given)]
-
-
-def _alike(part: str, sources: Mapping[str, str], given: set[Run]) -> list[Alike]:
-    runs = {student: _runs(source) - given for student, source in sources.items()}
-    long = [student for student in runs if len(runs[student]) >= SHORTEST]
-    found: list[Alike] = []
-    for who in itertools.combinations(long, 2):
-        one, other = (runs[student] for student in who)
+    parts = [*(one.name for one in pack.tested), ""]
+    equal: dict[frozenset[Run], dict[str, RunCell]] = {}
+    for student, content in submissions.items():
+        with suppress(Unreadable):
+            cells = [cell for cell in rebuild(pack.notebook, content).cells if cell.kind != "pack"]
+            own = [cell for cell in cells if cell.name in parts and len(cell.source) <= LONGEST]
+            for cell in sorted(own, key=lambda one: not one.name)[:_MOST]:
+                equal.setdefault(frozenset(_runs(cell.source) - given), {}).setdefault(student, cell)
+    long = {runs: who for runs, who in equal.items() if len(runs) >= SHORTEST}
+    found = [(1.0, who) for who in long.values() if len(who) > 1]
+    first = [(runs, *next(iter(who.items()))) for runs, who in long.items()]
+    for (one, student, cell), (other, whose, second) in itertools.combinations(first, 2):
         share = len(one & other) / len(one | other)
-        if share >= ALIKE:
-            found.append(Alike(part, share, who, tuple(sources[student] for student in who)))
-    return sorted(found, key=lambda pair: (-pair.share, pair.students))
+        one_part = cell.name == second.name or not (cell.name and second.name)
+        if share >= ALIKE and student != whose and one_part:
+            found.append((share, {student: cell, whose: second}))
+    alike = [
+        Alike(max(cell.name for cell in who.values()), share, (*who,), (*(cell.source for cell in who.values()),))
+        for share, who in found
+    ]
+    return sorted(alike, key=lambda one: (parts.index(one.part), -one.share, one.students))
 
 
 def _runs(source: str) -> set[Run]:
@@ -171,7 +171,7 @@ def page(title: str, found: Sequence[Alike]) -> str:
             f"<td><b>{escaped(student)}</b><pre>{escaped(source)}</pre></td>"
             for student, source in zip(one.students, one.sources, strict=True)
         )
-        rows.append(f"<h2>{escaped(one.part)}: {one.share:.0%} in common</h2><table><tr>{cells}</tr></table>")
+        rows.append(f"<h2>{escaped(one.part or 'other cells')}: {one.share:.0%} in common</h2><table><tr>{cells}</tr></table>")
     style = "body{font-family:sans-serif}td{vertical-align:top;padding-right:2em}pre{white-space:pre-wrap}"
     return (
         f'<!doctype html>\n<html lang="en">\n<head><meta charset="utf-8"><title>{escaped(title)}</title>'
