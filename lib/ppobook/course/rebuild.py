@@ -14,6 +14,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import cache, cached_property, partial
 
 from ppobook.course.pictures import inlined
 from ppobook.course.sources import plain
@@ -73,6 +74,11 @@ class _Own:
     def place(self) -> str:
         return f"cell {self.index + 1}"
 
+    @cached_property
+    def plain(self) -> Callable[[bool], str]:
+        """The digest of its source as code or as text, each computed once."""
+        return cache(partial(plain, self.source))
+
 
 def whole(text: str) -> str:
     """A text that a file can hold: of half a character, such as half an emoji, the sign for one is left."""
@@ -87,7 +93,7 @@ def rebuild(notebook: Notebook, submission: bytes, earlier: Sequence[Notebook] =
     """
     own = _cells(submission)
     result = _rebuilt(notebook["cells"], own)
-    sources = {plain(one.source, one.is_code) for one in own}
+    sources = {one.plain(one.is_code) for one in own}
     worked_in = max((notebook, *earlier), key=lambda one: len(sources & _sources(one["cells"])))
     if worked_in is not notebook:
         read = _rebuilt(worked_in["cells"], own)
@@ -159,7 +165,7 @@ def _own_cell(own: _Own) -> RunCell:
 
 def _same(own: _Own, given: Cell) -> bool:
     is_code = given["cell_type"] == "code"
-    return plain(own.source, is_code) == plain(given["source"], is_code)
+    return own.plain(is_code) == plain(given["source"], is_code)
 
 
 def _match(given: list[Cell], own: list[_Own]) -> dict[int, _Own]:
@@ -198,7 +204,7 @@ def _free(given: list[Cell], own: list[_Own], chosen: Mapping[int, _Own]) -> lis
             for other in waiting:
                 other.before = after
             waiting = []
-        elif one.source.strip() and plain(one.source, one.is_code) not in handed_out:
+        elif one.source.strip() and one.plain(one.is_code) not in handed_out:
             one.after, one.before = after, len(given)
             found.append(one)
             waiting.append(one)
@@ -234,7 +240,7 @@ def _cells(submission: bytes) -> list[_Own]:
     except (ValueError, RecursionError, KeyError, TypeError) as error:
         raise Unreadable(f"The file is no notebook, or was truncated: {error}.") from None
     found: list[_Own] = []
-    for index, cell in enumerate(cells):
+    for index, cell in enumerate(cells[: MOST_CELLS + 1]):
         with suppress(AttributeError, KeyError, TypeError):  # what is no cell is left out
             source = whole("".join(cell["source"])).replace("\r\n", "\n")
             if cell["cell_type"] == "markdown":
