@@ -37,6 +37,7 @@ NAME = 60
 MESSAGE = 500
 LINE = 160
 FINDING = 200
+DEEPEST = 20  # levels of a network
 # What a function may ask of objects that stay with the grader: these and no more.
 _LENDS = {
     "gymnasium.vector.sync_vector_env.SyncVectorEnv": (
@@ -77,6 +78,8 @@ class _StudentNetwork(nn.Module):
         for path, parameter in parameters.items():
             place: nn.Module = self
             *above, last = path.split(".")
+            if len(above) > DEEPEST:
+                raise Malformed(f"a network must have at most {DEEPEST} levels")
             for part in above:
                 if part not in place._modules:
                     place.add_module(part, nn.Module())
