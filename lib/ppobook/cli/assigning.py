@@ -121,7 +121,7 @@ def similar(name: Name, /, *, out: MaybeFile = None, course: Folder = ".") -> No
     pack, counting = packs.handed_out(opened, name), collecting.counting(opened, name)
     found = looks.similar(pack, {"+".join(one.students): one.path.read_bytes() for one in counting})
     for one in found:
-        print(f"{one.part or 'other cells'}  {one.share:.0%}  {', '.join(one.students)}")
+        print(f"{one.part}  {one.share:.0%}  {', '.join(one.students)}")
     print(f"{len(found)} found in {validation.counted(len(counting), 'submission')}")
     if out is not None:
         atomic_write(Path(out), looks.page(f"Similar answers to {name}", found))

@@ -26,6 +26,7 @@ _DECODING = {"a85decode", "b32decode", "b64decode", "b85decode", "decompress", "
 # A model answer with less than this of its own has hardly another form.
 _LINES, _CHARACTERS = 3, 80
 _MOST = 50
+_OTHER = "other cells"
 
 
 class Looks:
@@ -136,11 +137,9 @@ def similar(pack: Pack, submissions: Mapping[str, bytes]) -> list[Alike]:
         one_part = cell.name == second.name or not (cell.name and second.name)
         if share >= ALIKE and student != whose and one_part:
             found.append((share, {student: cell, whose: second}))
-    alike = [
-        Alike(max(cell.name for cell in who.values()), share, (*who,), (*(cell.source for cell in who.values()),))
-        for share, who in found
-    ]
-    return sorted(alike, key=lambda one: (parts.index(one.part), -one.share, one.students))
+    rows = [(max(cell.name for cell in who.values()), share, who) for share, who in found]
+    rows.sort(key=lambda row: (parts.index(row[0]), -row[1], *row[2]))
+    return [Alike(part or _OTHER, x, (*who,), tuple(c.source for c in who.values())) for part, x, who in rows]
 
 
 def _runs(source: str) -> set[Run]:
@@ -165,15 +164,14 @@ def _tokens(source: str) -> Iterator[str]:
 
 def page(title: str, found: Sequence[Alike]) -> str:
     """One HTML page with the answers side by side."""
-    rows = []
+    rows = ""
     for one in found:
-        cells = "".join(
-            f"<td><b>{escaped(student)}</b><pre>{escaped(source)}</pre></td>"
-            for student, source in zip(one.students, one.sources, strict=True)
-        )
-        rows.append(f"<h2>{escaped(one.part or 'other cells')}: {one.share:.0%} in common</h2><table><tr>{cells}</tr></table>")
+        rows += f"<h2>{escaped(one.part)}: {one.share:.0%} in common</h2><table><tr>"
+        for student, source in zip(one.students, one.sources, strict=True):
+            rows += f"<td><b>{escaped(student)}</b><pre>{escaped(source)}</pre></td>"
+        rows += "</tr></table>"
     style = "body{font-family:sans-serif}td{vertical-align:top;padding-right:2em}pre{white-space:pre-wrap}"
     return (
         f'<!doctype html>\n<html lang="en">\n<head><meta charset="utf-8"><title>{escaped(title)}</title>'
-        f"<style>{style}</style></head>\n<body><h1>{escaped(title)}</h1>\n{''.join(rows)}</body></html>\n"
+        f"<style>{style}</style></head>\n<body><h1>{escaped(title)}</h1>\n{rows}</body></html>\n"
     )

@@ -18,14 +18,7 @@ from typing import Any
 from urllib.parse import parse_qsl, urlsplit
 
 from ppobook.course.gradebook import Decisions, PartScore, Score, decide, scores
-from ppobook.course.records import (
-    Record,
-    Sheet,
-    Submission,
-    keyed_digest,
-    read_records,
-    text_digest,
-)
+from ppobook.course.records import Record, Sheet, Submission, keyed_digest, read_records, text_digest
 from ppobook.course.safe_text import rendered, statement
 
 

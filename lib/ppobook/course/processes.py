@@ -55,7 +55,7 @@ def graded(
     """Grade submissions in several processes: each with its result, and what went wrong.
 
     A submission that can't be graded is tried once more, and if that fails too, it gets a result of nothing.
-    The bytes of one that takes longer than `seconds` are not tried again. Where it is the machine's fault, there is no
+    One that takes longer than `seconds` is not opened again. Where it is the machine's fault, there is no
     result; where grading can't be started at all, it raises a ChildProcessError.
     """
     free: queue.SimpleQueue[int] = queue.SimpleQueue()

@@ -14,7 +14,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from functools import cache, cached_property, partial
+from functools import cache, partial
 
 from ppobook.course.pictures import inlined
 from ppobook.course.sources import plain
@@ -67,17 +67,13 @@ class _Own:
     is_code: bool
     source: str
     part: Part | None
+    plain: Callable[[bool], str]  # its digest as code or as text
     after: int = -1
     before: int = -1
 
     @property
     def place(self) -> str:
         return f"cell {self.index + 1}"
-
-    @cached_property
-    def plain(self) -> Callable[[bool], str]:
-        """The digest of its source as code or as text, each computed once."""
-        return cache(partial(plain, self.source))
 
 
 def whole(text: str) -> str:
@@ -246,7 +242,8 @@ def _cells(submission: bytes) -> list[_Own]:
             if cell["cell_type"] == "markdown":
                 source = inlined(source, cell.get("attachments"))
             is_code = cell["cell_type"] == "code"
-            found.append(_Own(index, str(cell.get("id") or ""), is_code, source, part(cell)))
+            digest, name = cache(partial(plain, source)), str(cell.get("id") or "")
+            found.append(_Own(index, name, is_code, source, part(cell), digest))
     code = sum(len(one.source) for one in found if one.is_code)
     if len(submission) > LARGEST or len(cells) > MOST_CELLS or code > MOST_CODE:
         most = f"{LARGEST >> 20} MB, {MOST_CELLS} cells and {MOST_CODE >> 20} MB of code"

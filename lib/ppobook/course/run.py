@@ -15,14 +15,7 @@ from typing import Any
 
 from ppobook.course import trail
 from ppobook.course.processes import OpenGrader, graded
-from ppobook.course.records import (
-    Record,
-    Sheet,
-    Submission,
-    digest,
-    read_record,
-    write_record,
-)
+from ppobook.course.records import Record, Sheet, Submission, digest, read_record, write_record
 from ppobook.run.progress import Progress
 
 

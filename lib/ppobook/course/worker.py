@@ -50,8 +50,7 @@ class _Shell(InteractiveShell):
     def showtraceback(self, *args: Any, **kwargs: Any) -> None:
         pass
 
-    def showsyntaxerror(self, *args: Any, **kwargs: Any) -> None:
-        pass
+    showsyntaxerror = showtraceback
 
     @contextlib.contextmanager
     def _tee(self, *args: Any, **kwargs: Any) -> Iterator[None]:
