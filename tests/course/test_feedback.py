@@ -119,6 +119,7 @@ ELSEWHERE = f"{WORDS['cell_missing']} {WORDS['unclear']} Your answer Cell 9: It 
         ({"corrected": {WHY: {"excused": True, "reason": "no"}}}, "the others count as much more: no", ""),
         ({"excused": "joined later"}, "excused from this assignment: joined later", ""),
         ({"submission": {"received": None, "late_unknown": True}}, WORDS["late_unknown"], "Handed in"),
+        ({"submission": {"received": None}}, WORDS["not_late"], "In time"),
         ({"submission": {"due": DUE.replace(day=4)}}, "Due, with your extension 2027-03-04 23:59", ""),
         ({"text": " "}, "Nothing was written.", ""),
         ({"missing": [WHY]}, WORDS["cell_missing"], "Your answer"),
