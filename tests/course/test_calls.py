@@ -7,8 +7,9 @@ import pytest
 import torch
 from torch import nn
 
-from ppobook.course.calls import LINE, MESSAGE, NAME
+from ppobook.course.calls import LINE, MESSAGE, NAME, _StudentNetwork
 from ppobook.course.sandbox import Ended
+from ppobook.course.serialization import Malformed
 from ppobook.teaching import checks
 from ppobook.teaching.checks.beside.trust_regions import watch_a_call
 
@@ -109,6 +110,11 @@ def f(scale): return lambda x: scale * x, Own()
     assert own(x).flatten().tolist() == [4.0, 4.0, 4.0]
     (slope,) = torch.autograd.grad(own(x).sum(), own.body.bias)
     assert slope.tolist() == [6.0]
+
+
+def test_a_network_of_many_levels_is_refused():
+    with pytest.raises(Malformed, match="at most 20 levels"):
+        _StudentNetwork(None, {"a." * 30 + "weight": nn.Parameter(torch.ones(1))})
 
 
 def test_exceptions_keep_their_name_their_message_and_their_line(f):

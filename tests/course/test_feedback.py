@@ -124,6 +124,7 @@ ELSEWHERE = f"{WORDS['cell_missing']} {WORDS['unclear']} Your answer Cell 9: It 
         ({"excused": "joined later"}, "excused from this assignment: joined later", ""),
         ({"submission": {"received": None, "late_unknown": True}}, WORDS["late_unknown"], "Handed in"),
         ({"submission": {"late_unknown": True, "due": DUE.replace(day=4)}}, WORDS["late_perhaps"], ""),
+        ({"submission": {"received": None}}, WORDS["not_late"], "In time"),
         ({"submission": {"due": DUE.replace(day=4)}}, "Due, with your extension 2027-03-04 23:59", ""),
         ({"text": " "}, "Nothing was written.", ""),
         ({"missing": [WHY]}, WORDS["cell_missing"], "Your answer"),

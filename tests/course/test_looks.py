@@ -58,6 +58,7 @@ PACK = pack_of("week", notebook())
         (f"x = 1\n{' ' * 10**6}x\n{OWN}", (), ""),
         (PUBLIC, (), "has the 4 lines of the book"),
         (f"%precision 4\n# mine\n{PUBLIC}".replace("    ", "  "), (), "has the 4 lines of the book"),
+        (None, (PUBLIC,), "cell 3: has the 4 lines of the book"),
         (OWN, ("exec('y = 1')",), "uses `exec`"),
         (OWN, ("import base64\nbase64.b64decode('eA==')",), "decodes something (`b64decode`)"),
         (OWN, ("import ppobook.teaching.checks as L",), "imports `ppobook.teaching.checks`"),
@@ -65,8 +66,8 @@ PACK = pack_of("week", notebook())
 )
 def test_looks(solution, more, said):
     handed_in = json.dumps(notebook(solution, *more)).encode()
-    found = Looks(PACK, {"double": PUBLIC}, [PACK.notebook]).of(handed_in)
-    assert bool(found) == bool(said), found  # of a cell that is no Python nothing is said
+    found = Looks(PACK, [PUBLIC], [PACK.notebook]).of(handed_in)
+    assert bool(found) == bool(said), found
     assert said in " ".join(found)
 
 
@@ -76,13 +77,13 @@ def test_formatting_gives_no_note(form):
     cells = notebook(OWN, "exec( 'y = 1' )")["cells"]
     written = [cell | {"source": form.format(cell["source"]).replace("'", '"')} for cell in cells]
     handed_in = json.dumps({"cells": written}).encode()
-    assert Looks(pack_of("week", given), {"double": PUBLIC}, [given]).of(handed_in) == []
+    assert Looks(pack_of("week", given), [PUBLIC], [given]).of(handed_in) == []
 
 
 def test_a_line_that_was_mended_in_what_was_handed_out_gives_no_note():
     given = notebook(PUBLIC.replace("2 * entry", "3 * entry"))
     handed_in = json.dumps(notebook(PUBLIC)).encode()
-    assert Looks(pack_of("week", given), {"double": PUBLIC}, [given]).of(handed_in) == []
+    assert Looks(pack_of("week", given), [PUBLIC], [given]).of(handed_in) == []
 
 
 def test_a_dropped_exercise_and_one_of_the_earlier_pack_give_no_note(tmp_path):
@@ -94,8 +95,8 @@ def test_a_dropped_exercise_and_one_of_the_earlier_pack_give_no_note(tmp_path):
     handed_in = json.dumps(masters.fill(before.notebook, {"double": OWN})).encode()
     replace(own, dropped, "")
     now = packs.release(course, "week-01", replace=True)[0]
-    assert Looks(now, {}, [now.notebook]).of(handed_in) != []  # without what was handed out before
-    assert Looks(now, {}, [now.notebook, *packs.earlier(course, "week-01")]).of(handed_in) == []
+    assert Looks(now, [], [now.notebook]).of(handed_in) != []  # without what was handed out before
+    assert Looks(now, [], [now.notebook, *packs.earlier(course, "week-01")]).of(handed_in) == []
     with open_grader(tmp_path, "week-01") as grade:  # nor is what was asked earlier an answer
         assert grade(handed_in, "ada", "a reason")["unclear"] == []
     assert "A hint." in rebuild(now.notebook, handed_in).unclear[0]
@@ -129,6 +130,14 @@ def test_equal_and_nearly_equal_answers_are_listed_and_no_others():
     assert (found[0].share, found[0].sources) == (1.0, (LONG, renamed))
     assert 0.8 <= found[1].share < 1
     assert "<b>bob</b><pre>def double" in page("Similar", found)
+
+
+def test_answers_in_cells_of_the_students_own_are_compared_too():
+    handed_in = {"ada": notebook(LONG), "bob": notebook(None, LONG), "eve": notebook(OWN, "x = 1", LONG)}
+    found = similar(PACK, {who: json.dumps(one).encode() for who, one in handed_in.items()})
+    assert [(one.part, one.students) for one in found] == [("double", ("ada", "bob", "eve"))]
+    found = similar(PACK, {who: json.dumps(handed_in[who]).encode() for who in ("bob", "eve")})
+    assert [(one.part, one.students) for one in found] == [("other cells", ("bob", "eve"))]
 
 
 def test_what_was_handed_out_is_not_what_answers_have_in_common():

@@ -34,7 +34,7 @@ def opened(html: str) -> Image.Image:
 
 
 def shown(text: str) -> str:
-    return rendered(pictures.renewed(text))
+    return rendered(*pictures.renewed([text]))
 
 
 def test_a_photo_is_scaled_turned_upright_and_loses_what_the_camera_wrote():
@@ -61,7 +61,7 @@ def test_a_tag_of_an_unusual_type_does_not_matter(tag, kind):
     "text", ["<img src=data:a" + "src=data:a" * 50_000, "![](data:image/png;base64," * 2 + "A" * 10**6]
 )
 def test_a_long_text_that_ends_in_no_picture_is_read_at_once(text):
-    assert pictures.renewed(pictures.inlined(text, {})).startswith(text)
+    assert pictures.renewed([pictures.inlined(text, {})])[0].startswith(text)
 
 
 @pytest.mark.parametrize("kind", ["PNG", "WEBP", "GIF"])
@@ -98,3 +98,9 @@ def test_what_was_not_written_anew_is_not_shown():
     assert "<img" not in rendered(raw)
     many = "".join(f"![]({address(picture(size=(2, 2)))})" for _ in range(pictures.MOST + 1))
     assert shown(many).count("<img") == pictures.MOST
+
+
+def test_the_pictures_of_a_submission_have_a_total(monkeypatch):
+    monkeypatch.setattr(pictures, "TOTAL", 2_500_000)
+    texts = pictures.renewed([f"![]({address(picture(size=(2, 2)))})"] * 3)
+    assert [text.count("data:") for text in texts] == [1, 1, 0]

@@ -92,6 +92,7 @@ assert made(lambda: os.memfd_create("x")) is None
 assert made(lambda: mmap.mmap(-1, 2**20)) is None
 assert made(lambda: open("/dev/zero", "r+b")) is None
 libc = ctypes.CDLL(None)
+assert made(lambda: os.setxattr(".", "user.x", b"x")) is None
 assert libc.shmget(0, 2**20, 0o1600) == libc.msgget(0, 0o1600) == libc.semget(0, 9, 0o1600) == -1
 assert os.statvfs("/dev/shm").f_blocks * os.statvfs("/dev/shm").f_frsize <= 2**20
 assert len(mmap.mmap(-1, 2**20, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)) == 2**20
@@ -113,6 +114,12 @@ except OSError:
 def test_nothing_is_possible_that_should_not_be(grader, cell):
     assert grader.cell(cell, 300.0) is None
     assert "Memory" in grader.cell("import numpy as np\na = np.ones(2**30)", 300.0)["type"]
+
+
+@pytest.mark.parametrize("magic", ["matplotlib inline", "matplotlib widget", "pylab inline", "gui qt"])
+def test_magics_that_show_figures_do_nothing(grader, magic):
+    line = f"%config InlineBackend.figure_format = 'retina'\n%{magic}"
+    assert grader.cell(f"{line}\nimport matplotlib.pyplot as plt\nplt.plot([1]); plt.show()", 300.0) is None
 
 
 def test_an_endless_cell_is_stopped_and_what_is_printed_fills_nothing(open_grader):

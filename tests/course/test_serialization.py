@@ -79,9 +79,18 @@ def test_made_up_messages_are_refused(node):
 
 
 def test_few_lists_cannot_unfold_to_millions():
-    reader = Reader({1: [], 2: []})
-    with pytest.raises(Malformed, match="stand twice"):
-        reader.put(reader.known[1], [[["ref", 2]] * 300])
+    reader = Reader({1: [], 2: [[]], 3: [0.0] * 10_000})
+    for number in (2, 3):
+        with pytest.raises(Malformed, match="stand twice"):
+            reader.put(reader.known[1], [[["ref", number]] * 300])
+
+
+def test_a_list_of_the_graders_that_stands_twice_is_copied():
+    given = [1.0, torch.ones(2)]
+    first, second = Reader({1: given}).value(["tuple", [["ref", 1], ["ref", 1]]])
+    assert first is given
+    assert second is not given
+    assert second == given
 
 
 def test_only_plain_attributes_that_are_there_can_be_changed():

@@ -37,6 +37,7 @@ NAME = 60
 MESSAGE = 500
 LINE = 160
 FINDING = 200
+DEEPEST = 20  # levels of a network
 # What a function may ask of objects that stay with the grader: these and no more.
 _LENDS = {
     "gymnasium.vector.sync_vector_env.SyncVectorEnv": (
@@ -77,6 +78,8 @@ class _StudentNetwork(nn.Module):
         for path, parameter in parameters.items():
             place: nn.Module = self
             *above, last = path.split(".")
+            if len(above) > DEEPEST:
+                raise Malformed(f"a network must have at most {DEEPEST} levels")
             for part in above:
                 if part not in place._modules:
                     place.add_module(part, nn.Module())
@@ -96,7 +99,7 @@ class Grader(Side):
         self.sandbox = sandbox
         self.ended: Ended | None = None
         self.ids: dict[int, int] = {}  # the numbers of `objects`, by id()
-        self._functions: dict[int, StudentFunction] = {}
+        self.functions: dict[int, StudentFunction] = {}
         self._raised: dict[int, BaseException] = {}
         self._asking: list[Any] = []
 
@@ -155,9 +158,6 @@ class Grader(Side):
     def seed(self) -> int:
         """Drawn from the generator that a check seeds: what is seeded again draws the same again."""
         return int(torch.randint(2**62, (1,)))
-
-    def function(self, number: int, name: str) -> StudentFunction:
-        return self._functions.setdefault(number, StudentFunction(self, number, name))
 
     def described(self, error: BaseException) -> dict[str, Any]:
         number = len(self._raised) + 1
@@ -274,7 +274,8 @@ class _Reader(Reader):
     def other(self, kind: str, rest: tuple[Any, ...]) -> Any:
         match kind, rest:
             case "function", (int() as number, str() as name):
-                return self._grader.function(number, name[:NAME])
+                made = StudentFunction(self._grader, number, name[:NAME])
+                return self._grader.functions.setdefault(number, made)
             case "network", (function, parameters):
                 found = {str(key): self.value(node) for key, node in parameters}
                 return _StudentNetwork(self.value(function), found)

@@ -177,7 +177,7 @@ def _local(course: Course, time: datetime | None) -> str | None:
 
 def _when(course: Course, assignment: Assignment, student: str, made: HandedIn) -> str:
     if made.time is None:
-        return "late, time unknown" if made.late else "in time"
+        return f"{'late, ' * made.late}time unknown"
     due = lateness.deadline(course, assignment, student)
     days = lateness.days_late(made.time, due, course.late)
     shown = f"{made.time.astimezone(course.timezone):%Y-%m-%d %H:%M}"

@@ -91,7 +91,7 @@ class Page:
         if self.submission.late_unknown:
             return self.say("late_perhaps" if "extended" in dict(self._times()) else "late_unknown")
         if not days:
-            return self.say("in_time")
+            return self.say("in_time" if self.submission.received else "not_late")
         if share <= 0:
             return self.say("too_late", days=days)
         values = {"points": self.number(self.score.penalty), "percent": self.number(100 * (1 - share))}

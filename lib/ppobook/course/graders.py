@@ -28,7 +28,7 @@ def open_grader(folder: Path, name: str, *, only: str | None = None) -> Iterator
     exercise_sets = sets.open_all(pack.set, course.folder)
     # An instructor's own solutions are nowhere public.
     public = [masters.solutions(one.notebook) for one in exercise_sets if not one.own]
-    model = {part.name: one[part.name].source for part in pack.tested for one in public if part.name in one}
+    model = [one[part.name].source for part in pack.tested for one in public if part.name in one]
     earlier = packs.earlier(course, name)
     notes = looks.Looks(pack, model, [pack.notebook, *earlier])
     options: dict[str, Any] = {"limits": course.grading, "only": only, "earlier": earlier}

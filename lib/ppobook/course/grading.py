@@ -116,8 +116,10 @@ def ungraded(
 
 
 def _result(pack: Pack, rebuilt: Rebuilt) -> Result:
-    manual = {p.name: renewed(rebuilt.texts.get(p.name, "")) for p in pack.manual}
-    return Result(manual=manual, missing=rebuilt.missing, unclear=[renewed(text) for text in rebuilt.unclear])
+    names = [p.name for p in pack.manual]
+    texts = renewed([*(rebuilt.texts.get(name, "") for name in names), *rebuilt.unclear])
+    manual = dict(zip(names, texts, strict=False))
+    return Result(manual=manual, missing=rebuilt.missing, unclear=texts[len(names) :])
 
 
 class _Run:

@@ -3,8 +3,8 @@
 - a git host: a folder for each student, a clone: `ada`, `week-03-ada`; the time is that of the last commit
 - Moodle: `Ada Lovelace_4711_assignsubmission_file_`, a folder, or the beginning of a file's name; the name of
   a group and a hyphen may stand in front, and blind marking puts `Participant` in the name's place
-- Canvas: `lovelaceada_LATE_101_5512_week-03-1.ipynb`, or `anon_x7Qd2_5512_…` where names are hidden; most
-  files of the source have such names
+- Canvas: `lovelaceada_LATE_101_5512_week-03-1.ipynb`, or `anon_x7Qd2_5512_…` where names are hidden; in a
+  zip, most of whose files have such names
 - else a zip, a notebook or a folder that is called by a student's id: `ada.zip`, `ada_week-03.ipynb`, `ada/…`
 """
 
@@ -130,16 +130,17 @@ def read(
             files = archives.of_zip(path, course.timezone)
         except RefusedError as error:
             raise ValueError(f"source {path.name!r}: {error}") from None
-    return _grouped(files, time, students, assignment), notes
+    return _grouped(files, time, students, assignment, path.suffix.lower() == ".zip"), notes
 
 
 def _grouped(
-    files: list[File], time: datetime, students: Sequence[Student], assignment: str
+    files: list[File], time: datetime, students: Sequence[Student], assignment: str, in_zip: bool
 ) -> list[HandedIn]:
     """The files by submission; one whose files have no time has that of the source."""
     found: dict[str, HandedIn] = {}
-    # A student may have chosen such a name, but not those of most of a class.
-    canvas = 2 * sum(len(one.parts) == 1 and bool(CANVAS.fullmatch(one.name)) for one in files) > len(files)
+    # A student may have chosen such a name, but not those of most of a class in a platform's zip.
+    like = sum(len(one.parts) == 1 and bool(CANVAS.fullmatch(one.name)) for one in files)
+    canvas = in_zip and 2 * like > len(files)
     if canvas:  # in the order in which they came; their own times are that of the download
         numbered = [(one, CANVAS.fullmatch(one.name)) for one in files]
         numbered.sort(key=lambda pair: int(pair[1]["file"]) if pair[1] else 0)

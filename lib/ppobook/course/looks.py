@@ -26,22 +26,28 @@ _DECODING = {"a85decode", "b32decode", "b64decode", "b85decode", "decompress", "
 # A model answer with less than this of its own has hardly another form.
 _LINES, _CHARACTERS = 3, 80
 _MOST = 50
+_OTHER = "other cells"
 
 
 class Looks:
     """Finds notes on the cells of submissions that are the student's own, each with its place.
 
-    `model` has by part the source of the solution that anybody can read, `handed_out` all notebooks that
-    students were handed for the assignment.
+    `model` has the sources of the solutions that anybody can read, `handed_out` all notebooks that students
+    were handed for the assignment.
     """
 
-    def __init__(self, pack: Pack, model: Mapping[str, str], handed_out: Collection[Notebook]) -> None:
-        self.pack, self.model = pack, model
+    def __init__(self, pack: Pack, model: Collection[str], handed_out: Collection[Notebook]) -> None:
+        self.pack = pack
         code = [cell for notebook in handed_out for cell in notebook["cells"] if cell["cell_type"] == "code"]
         self.same = {plain(cell["source"]) for cell in code}
         trees = [tree for cell in code if (tree := parsed(cell["source"])) is not None]
         self.modules = {module for tree in trees for module in _imports(tree)} | {"ppobook.teaching"}
         self.lines = {line for tree in trees for line in lines(tree)}
+        answers = [self._own(tree) for source in model if (tree := parsed(source)) is not None]
+        self.answers = [one for one in answers if len(one) >= _LINES and len("".join(one)) >= _CHARACTERS]
+
+    def _own(self, tree: ast.Module) -> list[str]:
+        return [line for line in lines(tree) if line not in self.lines]
 
     def of(self, submission: bytes) -> list[str]:
         try:
@@ -67,14 +73,9 @@ class Looks:
         for module in _imports(tree):
             if module.startswith("ppobook.") and module not in self.modules:
                 yield f"imports `{module}`, which the pack does not"
-        if cell.kind == "solution" and cell.name in self.model:
-            answer = parsed(self.model[cell.name]) or ast.Module([], [])
-            theirs, ours = ([line for line in lines(one) if line not in self.lines] for one in (tree, answer))
-            if (
-                len(ours) >= _LINES
-                and len("".join(ours)) >= _CHARACTERS
-                and any(theirs[i : i + len(ours)] == ours for i in range(len(theirs)))
-            ):
+        theirs = self._own(tree)
+        for ours in self.answers:
+            if any(theirs[i : i + len(ours)] == ours for i in range(len(theirs))):
                 yield f"has the {len(ours)} lines of the book's solution"
 
 
@@ -91,8 +92,8 @@ def _imports(tree: ast.AST) -> Iterator[str]:
 
 # Two answers are compared by the runs of tokens that they share. Names, comments and layout make no
 # difference, and what was handed out does not count, so a Hunt whose function was mended in one line is
-# compared by that line. Short answers are left out: they are often alike because there is one way to write
-# them.
+# compared by that line. Each cell that was not in the pack is compared by itself. Short answers are left out:
+# they are often alike because there is one way to write them.
 Run = tuple[str, ...]
 
 RUN = 5  # tokens that are compared at once
@@ -114,34 +115,30 @@ class Alike:
 def similar(pack: Pack, submissions: Mapping[str, bytes]) -> list[Alike]:
     """Return the answers that are equal, and pairs that are nearly so, part by part, the most alike first.
 
-    Of equal answers only the first stands in such pairs.
+    Of equal answers only the first stands in such pairs. Code in other cells is compared with every part.
     `submissions` has by student or group the bytes of the notebook that counts.
     """
-    answers: dict[str, dict[str, str]] = {one.name: {} for one in pack.tested}
-    for student, content in submissions.items():
-        try:
-            cells = rebuild(pack.notebook, content).cells
-        except Unreadable:
-            continue
-        for cell in cells:
-            if cell.kind == "solution" and cell.name in answers and len(cell.source) <= LONGEST:
-                answers[cell.name][student] = cell.source
     code = [cell["source"] for cell in pack.notebook["cells"] if cell["cell_type"] == "code"]
     given = {run for source in code for run in _runs(source)}
-    return [one for part, sources in answers.items() for one in _alike(part, sources, given)]
-
-
-def _alike(part: str, sources: Mapping[str, str], given: set[Run]) -> list[Alike]:
-    equal: dict[frozenset[Run], list[str]] = {}
-    for student, source in sources.items():
-        equal.setdefault(frozenset(_runs(source) - given), []).append(student)
-    found = {tuple(who): 1.0 for runs, who in equal.items() if len(runs) >= SHORTEST and len(who) > 1}
-    for one, other in itertools.combinations((runs for runs in equal if len(runs) >= SHORTEST), 2):
+    parts = [*(one.name for one in pack.tested), ""]
+    equal: dict[frozenset[Run], dict[str, RunCell]] = {}
+    for student, content in submissions.items():
+        with suppress(Unreadable):
+            cells = [cell for cell in rebuild(pack.notebook, content).cells if cell.kind != "pack"]
+            own = [cell for cell in cells if cell.name in parts and len(cell.source) <= LONGEST]
+            for cell in sorted(own, key=lambda one: not one.name)[:_MOST]:
+                equal.setdefault(frozenset(_runs(cell.source) - given), {}).setdefault(student, cell)
+    long = {runs: who for runs, who in equal.items() if len(runs) >= SHORTEST}
+    found = [(1.0, who) for who in long.values() if len(who) > 1]
+    first = [(runs, *next(iter(who.items()))) for runs, who in long.items()]
+    for (one, student, cell), (other, whose, second) in itertools.combinations(first, 2):
         share = len(one & other) / len(one | other)
-        if share >= ALIKE:
-            found[equal[one][0], equal[other][0]] = share
-    rows = sorted(found.items(), key=lambda row: (-row[1], row[0]))
-    return [Alike(part, share, who, tuple(sources[one] for one in who)) for who, share in rows]
+        one_part = cell.name == second.name or not (cell.name and second.name)
+        if share >= ALIKE and student != whose and one_part:
+            found.append((share, {student: cell, whose: second}))
+    rows = [(max(cell.name for cell in who.values()), share, who) for share, who in found]
+    rows.sort(key=lambda row: (parts.index(row[0]), -row[1], *row[2]))
+    return [Alike(part or _OTHER, x, (*who,), tuple(c.source for c in who.values())) for part, x, who in rows]
 
 
 def _runs(source: str) -> set[Run]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import base64
 import io
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from html import escape
 from typing import Any
 from urllib.parse import unquote
@@ -18,8 +18,9 @@ from urllib.parse import unquote
 from PIL import Image, ImageOps
 
 MOST = 20  # pictures of an answer
+TOTAL = 240_000_000  # pixels of all pictures of a submission, each of which is a million at least
 SIDE = 1600  # pixels that are shown
-LARGEST = 64_000_000  # pixels of a picture that is opened
+LARGEST = 16_000_000  # pixels of a picture that is opened
 FORMATS = ("JPEG", "PNG", "WEBP", "GIF")
 UNREADABLE = "[a picture that can't be shown: JPEG, PNG, WebP and GIF can]"
 
@@ -48,24 +49,24 @@ def _address(kinds: Any) -> str:
     return ""
 
 
-def renewed(text: str) -> str:
-    """Write each picture of a text anew; one that can't be opened is named in its place."""
-    count = 0
+def renewed(texts: Iterable[str]) -> list[str]:
+    """Write each picture of a submission's texts anew; one that can't be opened is named in its place."""
+    left = [TOTAL]
 
     def one(found: re.Match[str]) -> str:
-        nonlocal count
-        count += 1
-        jpeg = _jpeg(found[3]) if count <= MOST else None
+        jpeg = _jpeg(found[3], left)
         return f"![{found[1]}](data:image/jpeg;base64,{jpeg})" if jpeg else UNREADABLE
 
-    return _DATA.sub(one, text)
+    return [_DATA.sub(one, text) for text in texts]
 
 
-def _jpeg(content: str) -> str | None:
+def _jpeg(content: str, left: list[int]) -> str | None:
     try:
         opened = Image.open(io.BytesIO(base64.b64decode(unquote(content))), formats=FORMATS)
-        if opened.width * opened.height > LARGEST:
+        pixels = max(opened.width * opened.height, 1_000_000)
+        if pixels > min(LARGEST, left[0]):
             return None
+        left[0] -= pixels
         opened.draft("RGB", (SIDE, SIDE))
         opened.thumbnail((2 * SIDE, 2 * SIDE))
         opened.getexif()  # kept for the next line but one, which would fail on tags of unusual types

@@ -55,7 +55,7 @@ def graded(
     """Grade submissions in several processes: each with its result, and what went wrong.
 
     A submission that can't be graded is tried once more, and if that fails too, it gets a result of nothing.
-    One that takes longer than `seconds` is not tried twice. Where it is the machine's fault, there is no
+    One that takes longer than `seconds` is not opened again. Where it is the machine's fault, there is no
     result; where grading can't be started at all, it raises a ChildProcessError.
     """
     free: queue.SimpleQueue[int] = queue.SimpleQueue()
@@ -83,7 +83,7 @@ def graded(
                 except BrokenProcessPool:
                     wrong = "the process that graded it ended"
                 except TimeoutError:
-                    wrong = f"grading it took longer than {seconds:g} seconds"
+                    wrong, content = f"grading it took longer than {seconds:g} seconds", b""
                     break
                 except ChildProcessError:
                     raise

@@ -14,6 +14,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import cache, partial
 
 from ppobook.course.pictures import inlined
 from ppobook.course.sources import plain
@@ -66,6 +67,7 @@ class _Own:
     is_code: bool
     source: str
     part: Part | None
+    plain: Callable[[bool], str]  # its digest as code or as text
     after: int = -1
     before: int = -1
 
@@ -87,7 +89,7 @@ def rebuild(notebook: Notebook, submission: bytes, earlier: Sequence[Notebook] =
     """
     own = _cells(submission)
     result = _rebuilt(notebook["cells"], own)
-    sources = {plain(one.source, one.is_code) for one in own}
+    sources = {one.plain(one.is_code) for one in own}
     worked_in = max((notebook, *earlier), key=lambda one: len(sources & _sources(one["cells"])))
     if worked_in is not notebook:
         read = _rebuilt(worked_in["cells"], own)
@@ -159,7 +161,7 @@ def _own_cell(own: _Own) -> RunCell:
 
 def _same(own: _Own, given: Cell) -> bool:
     is_code = given["cell_type"] == "code"
-    return plain(own.source, is_code) == plain(given["source"], is_code)
+    return own.plain(is_code) == plain(given["source"], is_code)
 
 
 def _match(given: list[Cell], own: list[_Own]) -> dict[int, _Own]:
@@ -198,7 +200,7 @@ def _free(given: list[Cell], own: list[_Own], chosen: Mapping[int, _Own]) -> lis
             for other in waiting:
                 other.before = after
             waiting = []
-        elif one.source.strip() and plain(one.source, one.is_code) not in handed_out:
+        elif one.source.strip() and one.plain(one.is_code) not in handed_out:
             one.after, one.before = after, len(given)
             found.append(one)
             waiting.append(one)
@@ -232,13 +234,14 @@ def _cells(submission: bytes) -> list[_Own]:
     except (ValueError, RecursionError, KeyError, TypeError) as error:
         raise Unreadable(f"The file is no notebook, or was truncated: {error}.") from None
     found: list[_Own] = []
-    for index, cell in enumerate(cells):
+    for index, cell in enumerate(cells[: MOST_CELLS + 1]):
         with suppress(AttributeError, KeyError, TypeError):  # what is no cell is left out
             source = whole("".join(cell["source"])).replace("\r\n", "\n")
             if cell["cell_type"] == "markdown":
                 source = inlined(source, cell.get("attachments"))
             is_code = cell["cell_type"] == "code"
-            found.append(_Own(index, str(cell.get("id") or ""), is_code, source, part(cell)))
+            digest, name = cache(partial(plain, source)), str(cell.get("id") or "")
+            found.append(_Own(index, name, is_code, source, part(cell), digest))
     code = sum(len(one.source) for one in found if one.is_code)
     if len(submission) > LARGEST or len(cells) > MOST_CELLS or code > MOST_CODE:
         most = f"{LARGEST >> 20} MB, {MOST_CELLS} cells and {MOST_CODE >> 20} MB of code"

@@ -18,8 +18,8 @@ import numpy as np
 import torch
 from torch import nn
 
-LARGEST = 32 * 2**20  # bytes of a message
-_ENTRIES = 500_000  # of an iterator
+LARGEST = 8 * 2**20  # bytes of a message
+_ENTRIES = 500_000  # of an iterator, and of lists that are copied in a message
 _KEYS = 10_000  # keys of dicts in a message, because keys with equal hashes are compared pairwise
 _KINDS = "biufc"  # the kinds of NumPy arrays that are sent as bytes
 
@@ -151,7 +151,7 @@ class Reader:
         self.objects: dict[int, Any] = {}  # what has a number in this message
         self._attach = attach
         self._containers: set[int] = set()  # lists and dicts that were referred to
-        self._keys = 0
+        self._keys = self._copied = 0
 
     def value(self, node: Any) -> Any:
         """The value of a node; it raises Malformed for one that `Writer` does not write."""
@@ -225,10 +225,14 @@ class Reader:
 
     def referred(self, number: Any) -> Any:
         found = self.known[number]
-        if isinstance(found, list | dict):  # named twice, a few of them could unfold to millions
-            if number in self._containers:
-                raise Malformed("a list must not stand twice in a message")
-            self._containers.add(number)
+        if isinstance(found, list | dict) and number in self._containers:
+            self._copied += len(found)
+            entries = found.values() if isinstance(found, dict) else found
+            # Named twice, a few of them could unfold to millions.
+            if self._copied > _ENTRIES or any(isinstance(one, list | dict | tuple) for one in entries):
+                raise Malformed("only lists of values may stand twice in a message, and not too many")
+            return found.copy()
+        self._containers.add(number)
         return found
 
     def keep(self, number: Any, value: Any) -> Any:

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 # What a notebook takes beside Python: magics, shell commands, questions.
 _MAGIC = re.compile(r"^([ \t]*+)(?:[%!?].*|.*\?)$", re.M)
-_LONG = 20_000  # characters; a longer source is not kept in memory
+_LONG = 20_000  # characters; a longer source is not kept in memory and compared as text
 _WITH_DOCSTRINGS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Module)
 
 
@@ -42,7 +42,7 @@ def check_call(statement: ast.stmt) -> ast.Call | None:
 
 def plain(source: str, code: bool = True) -> str:
     """A digest of a source that white space, line ends and, in code, quotes and comments don't change."""
-    return _digest(source, code) if len(source) < _LONG else _digest.__wrapped__(source, code)
+    return _digest(source, code) if len(source) < _LONG else _digest.__wrapped__(source, False)
 
 
 @functools.lru_cache(maxsize=2048)

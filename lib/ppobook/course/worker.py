@@ -50,8 +50,7 @@ class _Shell(InteractiveShell):
     def showtraceback(self, *args: Any, **kwargs: Any) -> None:
         pass
 
-    def showsyntaxerror(self, *args: Any, **kwargs: Any) -> None:
-        pass
+    showsyntaxerror = showtraceback
 
     @contextlib.contextmanager
     def _tee(self, *args: Any, **kwargs: Any) -> Iterator[None]:
@@ -65,6 +64,8 @@ class Notebook:
         settings = Config()
         settings.HistoryManager.enabled = False
         self.shell = _Shell.instance(config=settings)
+        nothing = dict.fromkeys(("matplotlib", "pylab", "gui", "config"), lambda line: None)
+        self.shell.magics_manager.magics["line"].update(nothing)  # nobody sees a figure
         # A reader's test cells print a verdict; here it is the grader who decides.
         checks.check = lambda name, answer: None
 

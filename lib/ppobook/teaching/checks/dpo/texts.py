@@ -377,7 +377,7 @@ def hunt_pairs(answer: Answer) -> Findings:
         }
 
     yield agrees(answer, _slow_pairs, random_problems(draw, 30), what="the loss")
-    few = [p for p in random_problems(draw, 40, seed=1) if np.size(p.logits) <= 48][:12]
+    few = [p for p in random_problems(draw, 40) if np.size(p.logits) <= 48][:12]
     found = agrees(answer, _slow_pairs, few, by=("logits",), held=("ref_logits",), what="the loss")
     yield replace(found, words=f"its gradient agrees with finite differences on {len(few)} random problems")
 
