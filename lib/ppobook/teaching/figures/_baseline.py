@@ -109,7 +109,7 @@ def baseline(
         "options": ["To 0", "It stays", "Farther out"],
         "right": 1,
         "todo": f"Then drag the baseline to {first['expected']:g}.",
-        "answer": "The dot stays. Only the arrows shrink, so one sample is much less noisy.",
+        "answer": "The dot stays. The arrows shrink and one turns, so a sample is less noisy.",
     }
     state = {
         "ask": ask,

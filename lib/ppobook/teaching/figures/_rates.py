@@ -60,4 +60,4 @@ def _still(picture: Picture, curves: dict[str, NDArray[np.float64]]) -> None:
         ax.plot(updates, curves[name].mean(axis=0), color=style.colour(hue), label=name)
     ax.set(xlabel="update", ylabel="return", ylim=(0, 1.04 * _TOP))
     style.label_curves(ax)
-    style.finding(picture, "The larger learning rate leads, then falls back")
+    style.finding(picture, "The larger learning rate leads, then trails")

@@ -68,7 +68,7 @@ function render({ model, el }) {
   const most = runs[0].probs.at(-1).filter((probs) => probs.indexOf(Math.max(...probs)) === pays.length - 1).length;
   const guess = prediction(`At update ${change}, arm 4 becomes the best. How many of the ${runs[0].probs[0].length} policies without a bonus prefer it ${last - change} updates later?`,
     ["All of them", "More than half", "Hardly any"], 1,
-    `Only ${most} do. The others are so certain of another arm that they no longer try this one often enough.`);
+    `Only ${most} do. All were nearly certain of the first arm. The others, by chance, have tried this one too rarely.`);
 
   root.prepend(
     guess.node,

@@ -67,7 +67,7 @@ function render({ model, el }) {
   // Controls
   const choose = html("select", { id: "map", onchange: () => { const map = Number(choose.value); move({ map, row: maps[map].base }); } },
     ...maps.map((map, i) => html("option", { value: i }, `${map.title} (${map.about})`)));
-  const guess = prediction("A gauge rings when it crosses its threshold. Where does the explained variance ring most often? Then press its button.",
+  const guess = prediction("A gauge rings when it crosses its threshold. In this map, where does the explained variance ring most often? Then press its button.",
     ["At the cliff, where runs fall", "On the ridge, where runs do well"], 1,
     "In the map of clip ranges, it rings most often at ε = 0.4 and a learning rate of 0.003, where most runs end near the top.");
 

@@ -53,7 +53,7 @@ function render({ model, el }) {
     html("option", { value: "shared" }, "one θ for all texts"), html("option", { value: "own" }, "a logit for each text"));
 
   const guess = small
-    ? prediction("DPO moves two texts apart, the chosen one above the rejected one. What happens to the probability of the chosen text?",
+    ? prediction("DPO moves these two texts apart, the chosen one above the rejected one. What happens to the probability of the chosen text?",
       ["It climbs", "It falls"], 1,
       "It falls, only less than that of the rejected text. The texts that gain are not in the pair.")
     : prediction("People chose 3 kind words over none, and one θ moves all texts. Does the chosen text become less probable? Choose that pair, and move it apart.",

@@ -18,7 +18,7 @@ function render({ model, el }) {
 
   const [low, high] = sides;
   const guess = prediction(`After ${first} updates, the ten runs with the larger learning rate are ahead on average. What comes next?`,
-    ["They stay ahead", "Both end at the top", "They fall back"], 2,
+    ["They stay ahead", "Both end at the top", "They level off"], 2,
     `Only ${high.arrived} of the ten trained policies earn ${model.get("good")} or more, against ${low.arrived} of ten with the smaller learning rate.`);
   const shown = html("span", { class: "number shown" });
   const slider = html("input", { type: "range", id: "update", min: 1, max: last, step: 1, oninput: () => { const to = Number(slider.value); pause(); move(to); } });

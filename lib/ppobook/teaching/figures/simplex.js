@@ -508,7 +508,7 @@ function render({ model, el }) {
     if (small) {
       const many = small.steps.toLocaleString("en");
       note.textContent = small.stopped
-        ? `PPO’s tiny steps stopped after ${many}: no action has a gradient left.${small.ratios.some(outOfBox) ? " An action that still had one moved the others out of the clip range." : ""}`
+        ? `PPO’s tiny steps stopped after ${many}: no action has a gradient left.${small.ratios.some(outOfBox) ? " An action that still had one moved another out of the clip range." : ""}`
         : `After ${many} tiny steps of PPO there is still a gradient.`;
     }
     say(methods.filter((method) => !hidden.has(method)).map((method) =>
