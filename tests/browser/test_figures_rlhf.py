@@ -102,7 +102,7 @@ def test_the_second_curve_appears_after_a_guess_as_the_reader_moves(page: Page, 
     slider.fill("3")
     assert all_held(figure) == {"mean-0": REWARD.mean(axis=0)[3], "mean-1": None}
     expect(runs).to_have_count(2)
-    expect(told).to_be_hidden()
+    expect(told).to_be_empty()
     slider.press("Home")
     figure.get_by_role("button", name="It climbs, too").press("Enter")
     expect(told).to_have_text("Now try it.")
@@ -141,6 +141,6 @@ def test_beta_and_tokens_answer_the_guess_once_moved(page: Page, http: str) -> N
     expect(told).to_contain_text("Not quite. β = 0.03 ends with 2.9 on average, β = 0 with −1.6")
     figure = live(page, http, "tokens")
     figure.locator("#step").fill("3")
-    expect(figure.locator(".answer")).to_be_hidden()
+    expect(figure.locator(".answer")).to_be_empty()
     figure.get_by_role("button", name="Further away").click()
     expect(figure.locator(".answer")).to_contain_text("It is the product of all the tokens' ratios")
