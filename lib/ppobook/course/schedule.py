@@ -32,7 +32,7 @@ def _week(course: Course, assignment: Assignment) -> int:
 
 
 def early(course: Course) -> Iterator[str]:
-    """What is due before its chapter is read."""
+    """Sets that are due before their chapter is read."""
     weeks = enumerate(plans.ready(read_book(find_source()), length(course)).weeks)
     first = {f"{section.chapter:02}": number for number, week in [*weeks][::-1] for section in week.read}
     for one in course.assignments:

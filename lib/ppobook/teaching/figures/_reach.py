@@ -1,4 +1,4 @@
-"""How far λ reaches: the weight of a fall in the estimate of a push fifty steps before it."""
+"""The reach of λ: the weight of a fall in the estimate of a push fifty steps before it."""
 
 from __future__ import annotations
 
