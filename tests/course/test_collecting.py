@@ -249,7 +249,8 @@ def test_a_commit_dated_before_the_release_is_noted(course, source):
 def test_far_years_stop_nobody(course, source):
     clone(source / "ada", datetime(2099, 1, 1, tzinfo=UTC))
     os.utime(put(source / "eve.ipynb", notebook("y")), (2**40, 2**40))
-    assert collect(course, source).new == 2
+    found = collect(course, source)
+    assert (found.new, found.text.count("its time is in the future, 2")) == (2, 2)
 
 
 # --- hostile ------------------------------------------------------------------------------------------------
@@ -352,6 +353,16 @@ def test_a_notebook_that_was_renamed_is_collected_by_hand_with_its_time_and_labe
     assert counting(course)["ada"].received == first.time
     assert [one.receipt["label"] for one in kept(course, "ada")] == ["Ada Lovelace_7"] * 2
     assert collect(course, path).new == 0
+
+
+def test_what_was_assigned_by_hand_stays_with_its_student_and_times_reach_it(course, tmp_path):
+    path = put(tmp_path / "all.zip", zipped(("nick_9_9001_w.ipynb", notebook()), time=DOWNLOADED))
+    assert "? nick_9: nobody" in collect(course, path).text
+    (unknown,) = (course.folder / "submitted" / WEEK / "_unknown").glob("*/*/week-01.ipynb")
+    collect(course, unknown, student="ada")
+    found = collect(course, path, times={"ada": IN_TIME})
+    assert [one for one in found.said if one[:1] in "?~"] == ["~ ada  2027-02-27 13:00"]
+    assert counting(course)["ada"].received == IN_TIME
 
 
 def test_of_two_notebooks_the_last_that_was_written_in_is_taken_and_another_by_hand(course, source):

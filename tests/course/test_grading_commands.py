@@ -112,18 +112,18 @@ def test_feedback(graded, run):
 def test_the_zip_that_a_platform_takes_back(graded, run, tmp_path):
     download = tmp_path / "submissions.zip"
     with zipfile.ZipFile(download, "w") as archive:
-        archive.writestr("bob_5_6_week-02.ipynb", "{}")
+        archive.writestr("mullerbob_5_6_week-02.ipynb", "{}")
         archive.writestr("eve_7_8_week-02.ipynb", "{}")
         # Its number is the group's, which Moodle would take for a participant's.
         archive.writestr("Team Red_7007_assignsubmission_file_/week-02.ipynb", "{}")
-    for who, label in (("bob", "bob_5"), ("mel", "Team Red_7007")):
+    for who, label in (("bob", "mullerbob_5"), ("mel", "Team Red_7007")):
         receipt = next((graded / "submitted" / "week-02" / who).glob("*/receipt.json"))
         receipt.write_text(json.dumps({**json.loads(receipt.read_text()), "label": label}))
     said = run("feedback", "week-02", "--give-back", str(download))
-    assert "! no page for Team Red_7007\n! no page for eve_7" in said
+    assert "! Team Red_7007: no page in the zip\n! eve_7: no page in the zip" in said
     with zipfile.ZipFile(graded / "feedback" / "week-02.zip") as archive:
-        assert archive.namelist() == ["bob_5_6_week-02.html"]
-        assert b"Bob M" in archive.read("bob_5_6_week-02.html")
+        assert archive.namelist() == ["mullerbob_5_6_week-02.html"]
+        assert b"Bob M" in archive.read("mullerbob_5_6_week-02.html")
 
 
 def test_a_named_mistake_is_worth_a_share_by_course_yml(graded, run):
@@ -158,6 +158,8 @@ def test_a_correction_has_a_reason_and_survives_a_regrade(graded, run, monkeypat
     assert [e["part"] for e in trail.read(graded) if e["what"] == "regrade"] == ["clipped-loss"]
     assert "eve: week-02, excused" in run("correct", "week-02", "--student", "eve", "--excused", *reason)
     run("correct", "week-02", "--student", "eve", "--undo", *reason)
+    again = run("correct", "week-02", "--student", "eve", "--undo", *reason, code=2)
+    assert "undo must follow a correction of week-02 for eve, got none" in again
     assert "points must be from 0 to 4, got 5" in run(*words, "--points", "5", *reason, code=2)
     assert "one of --points, --full, --excused and --undo" in run(*words, "--full", "--undo", *reason, code=2)
     assert "a part of week-02 must be given" in run("correct", "week-02", "--full", *reason, code=2)

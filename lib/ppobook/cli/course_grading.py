@@ -117,7 +117,6 @@ def _grade(opened: Course, name: str, part: str | None, again: bool, processes: 
         print(f"{seconds:.0f} seconds, start-up included, {seconds / len(todo):.1f} a submission")
     if not counting:
         print(f"nothing was handed in yet: ppobook course collect {name} SOURCE")
-    _say_without_notebook(opened, name)
     _say_waiting(work.state(opened, name))
     if found.failed:
         raise SystemExit(1)
@@ -192,7 +191,7 @@ def feedback(names: Names = (), /, *, give_back: MaybeFile = None, course: Folde
             left = handed_in.zipped(Path(give_back), work.pages(opened, name, graded), out, f"{name}.html")
             print(f"{out}")
             for label in left:
-                print(line(f"! no page for {label}"))
+                print(line(f"! {label}: no page in the zip"))
         _say_unfinished(opened, state)
 
 
@@ -300,6 +299,8 @@ def _say_changed(course: Course, name: str) -> None:
 def _say_waiting(state: State) -> None:
     """Say what a person has to mark or to decide."""
     name, mine = state.sheet.assignment, {one.by for _, one in state.graded()}
+    if state.unreadable:
+        print(f"! {name}: handed in without a notebook that can be read: {', '.join(state.unreadable)}")
     scores = [state.scores[by] for by in mine]
     if waiting := sum(len(score.waiting) for score in scores):
         conflicts = sum(part.conflict for score in scores for part in score.parts.values())
@@ -307,14 +308,6 @@ def _say_waiting(state: State) -> None:
         print(f"! {name}: {validation.counted(waiting, 'answer')} to mark{said}: ppobook course mark {name}")
     if late := [who for one in state.submissions if one.late_unknown for who in one.students]:
         print(f"! {name}: late, but not known how late, so all points count for now: {', '.join(late)}")
-
-
-def _say_without_notebook(course: Course, name: str) -> None:
-    """Say who handed something in that cannot be graded."""
-    from ppobook.course import collecting
-
-    if who := collecting.without_notebook(course, name):
-        print(f"! {name}: handed in without a notebook that can be read: {', '.join(who)}")
 
 
 def _say_unfinished(course: Course, state: State) -> None:
@@ -325,5 +318,4 @@ def _say_unfinished(course: Course, state: State) -> None:
     if todo := run.due(course.folder, state.sheet, state.submissions):
         said = validation.counted(len(todo), "submission")
         print(f"! {name}: {said} to grade: ppobook course grade {name}")
-    _say_without_notebook(course, name)
     _say_waiting(state)

@@ -90,6 +90,8 @@ def collect(
     found, notes = handed_in.read(source, course, name, students, student)
     handed_out = {one.name: pack for one in course.assignments if (pack := packs.released(course, one.name))}
     released = _released(course, name)
+    known = [one for folder in base.glob("[!_.]*") for one in _kept(folder)]
+    whose = {(one.receipt["label"], one.receipt["sha256"]): one.receipt["student"] for one in known}
     result = Collected()
     for made in found:
         handed_in.open_files(made, course)
@@ -98,14 +100,19 @@ def collect(
             receipt = _receipt(source.parent / RECEIPT)
             made.time, made.late = receipt.time, receipt.receipt["late"]
             made.label = receipt.receipt["label"]
+        chosen = handed_in.pick(made, name, handed_out)
+        digest = _digest(made, chosen)
+        # What was assigned by hand stays with its student.
+        made.student = made.student or whose.get((made.label, digest))
         given = (times or {}).get(made.student or "")
         if given is not None:
             made.time, made.late = given, False
         elif made.time is not None and released is not None and made.time < released:
             came, out = _local(course, made.time), _local(course, released)
             made.notes.append(f"its time is {came}, before the assignment was released, {out}")
-        chosen = handed_in.pick(made, name, handed_out)
-        _keep(course, assignment, made, chosen, given, result)
+        if made.time is not None and made.time > datetime.now(UTC):
+            made.notes.append(f"its time is in the future, {_local(course, made.time)}")
+        _keep(course, assignment, made, chosen, digest, given, result)
     result.said += [f"! {note}" for note in notes]
     have = {path.name for path in base.glob("*") if path.is_dir()}
     ids = [one.student_id for one in students]
@@ -119,19 +126,23 @@ def _released(course: Course, name: str) -> datetime | None:
     return min(times, default=None)
 
 
+def _digest(made: HandedIn, chosen: int | None) -> str:
+    content = [data for i, (_, data, _) in enumerate(made.notebooks) if chosen in (None, i)]
+    content += [made.original[1]] if chosen is None and made.original else []
+    return hashlib.sha256(b"".join(content)).hexdigest()
+
+
 def _keep(
     course: Course,
     assignment: Assignment,
     made: HandedIn,
     chosen: int | None,
+    digest: str,
     given: datetime | None,
     result: Collected,
 ) -> None:
     name, student, time = assignment.name, made.student, _local(course, made.time)
     parent = course.folder / SUBMITTED / name / (student or f"{UNKNOWN}/{_safe(made.label)}")
-    content = [data for i, (_, data, _) in enumerate(made.notebooks) if chosen in (None, i)]
-    content += [made.original[1]] if chosen is None and made.original else []
-    digest = hashlib.sha256(b"".join(content)).hexdigest()
     # What was kept without a notebook may be one by now, under another name.
     before = _before(made, digest, [one for one in _kept(parent) if one.path or chosen is None])
     again = before is not None and (given is None or before.receipt["time"] == time)

@@ -93,7 +93,7 @@ class Page:
         if not days:
             return self.say("in_time" if self.submission.received else "not_late")
         if share <= 0:
-            return self.say("too_late", days=days)
+            return self.say("too_late")
         values = {"points": self.number(self.score.penalty), "percent": self.number(100 * (1 - share))}
         return self.say("late_one" if days == 1 else "late_many", days=days, **values)
 

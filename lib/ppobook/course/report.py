@@ -29,6 +29,8 @@ def report(state: State, students: int, *, names: bool = False) -> str:
     decide = displaced({by: record for by, (record, _) in mine.items()})
     if late := [who for one in state.submissions if one.late_unknown for who in one.students]:
         decide[_UNKNOWN] = late
+    if state.unreadable:
+        decide["handed in without a notebook that can be read"] = [*state.unreadable]
     wrong = _mistakes(sheet, mine)
     looks: _Rows = {}
     for by, (record, _) in mine.items():

@@ -19,12 +19,16 @@ from ppobook.teaching import checks
 
 @dataclass(frozen=True)
 class State:
-    """An assignment as it stands: the submissions that count, and the records and scores by student."""
+    """An assignment as it stands: the submissions that count, and the records and scores by student.
+
+    ``unreadable`` are the students who handed something in, but no notebook that can be read.
+    """
 
     sheet: Sheet
     submissions: list[Submission]
     records: Mapping[str, Record]
     scores: Mapping[str, Score]
+    unreadable: Sequence[str] = ()
 
     def graded(self) -> Iterator[tuple[str, Submission]]:
         """The students with a score of their submission, each with the submission that counts."""
@@ -72,7 +76,7 @@ def state(course: Course, name: str) -> State:
     everyone = [one.student_id for one in roster.load(course.folder)]
     records = read_records(course.folder, name, counting)
     found = scores(work, counting, records, Decisions(course.folder, name), everyone)
-    return State(work, counting, records, found)
+    return State(work, counting, records, found, collecting.without_notebook(course, name))
 
 
 def released(course: Course, names: tuple[str, ...] = ()) -> list[str]:
@@ -88,13 +92,14 @@ def released(course: Course, names: tuple[str, ...] = ()) -> list[str]:
 def pages(course: Course, name: str, graded: Iterable[tuple[str, Submission]]) -> dict[str, Path]:
     """Return the feedback pages by the labels under which the platform knows what was handed in.
 
-    A label may be a group's, whose number Moodle would take for a participant's; it has no page.
+    A label that neither by name nor number is a student's own may be a group's, whose number Moodle would take
+    for a participant's; it has no page.
     """
     found, students = {}, roster.load(course.folder)
-    for student, submission in graded:
+    for student, _ in graded:
         for label in (str(one.receipt["label"]) for one in collecting.kept(course, name, student)):
             person, _, number = label.rpartition("_")
-            if len(submission.students) == 1 or of_platform(person, number, students, True) == student:
+            if of_platform(person, number, students, True) == student:
                 found[label] = course.folder / "feedback" / student / f"{name}.html"
     return found
 
@@ -118,6 +123,11 @@ def correct(
         roster.find(roster.load(course.folder), student)
     for one in collecting.counting(course, name) if part else ():
         who = one.students if student in one.students else who
+    decisions = gradebook.Decisions(course.folder, name)
+    if what == "undo" and not any(decisions.corrections.get((member, part)) for member in who):
+        raise ValueError(
+            f"undo must follow a correction of {part or name} for {student or 'everyone'}, got none"
+        )
     for member in who:
         decide(course.folder, name, what, member, part, points=points, max=most, comment=reason)
     return list(who)
