@@ -92,8 +92,8 @@ def released(course: Course, names: tuple[str, ...] = ()) -> list[str]:
 def pages(course: Course, name: str, graded: Iterable[tuple[str, Submission]]) -> dict[str, Path]:
     """Return the feedback pages by the labels under which the platform knows what was handed in.
 
-    A label that neither by name nor number is a student's own may be a group's, whose number Moodle would take
-    for a participant's; it has no page.
+    A label that is no student's own may be a group's, whose number Moodle would take for a participant's; it
+    has no page.
     """
     found, students = {}, roster.load(course.folder)
     for student, _ in graded:
