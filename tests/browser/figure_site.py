@@ -92,7 +92,7 @@ def build(folder: Path) -> Path:
             os.environ["PPOBOOK_BUILD"] = before
     v4 = nbformat.v4
     for page, (data, metadata) in bundles.items():
-        name = f"{data[figures.MIME]['module']}-figure"
+        name = f"{page}-figure"
         cell = v4.new_code_cell("figure", execution_count=1)
         cell.metadata["mystnb"] = {"figure": {"caption": CAPTION, "name": name}}
         cell.metadata["tags"] = ["hide-input"]
