@@ -8,15 +8,10 @@ const STYLE_OF_MAPS = `
   .maps .views button { padding: 2px 9px; }
   .maps .views button[aria-pressed=true] { box-shadow: inset 0 0 0 2px var(--ink); font-weight: 600; }
   .maps .views svg { display: inline-block; width: 12px; height: 12px; margin-right: 5px; vertical-align: -1px; }
-  .maps .panels { display: grid; grid-template-columns: 1fr 1fr; gap: 6px 24px; margin: 8px 0 0; }
   .maps .map { cursor: pointer; touch-action: pan-y; border-radius: 6px; }
-  .maps table { border-collapse: collapse; width: 100%; margin: 10px 0 0; font-size: 14px; }
-  .maps th, .maps td { text-align: right; padding: 3px 6px; border-bottom: 1px solid var(--faint); }
-  .maps th:first-child { text-align: left; font-weight: 400; padding-left: 0; }
   .maps thead th { font-weight: 600; vertical-align: bottom; }
   .maps .says { margin: 6px 0 0; min-height: 3em; }
   @container (max-width: 560px) {
-    .maps .panels { grid-template-columns: 1fr; gap: 6px; }
     .maps .views button { padding: 0 7px; min-height: 32px; }
     .maps .says { min-height: 4.4em; }
   }
@@ -47,13 +42,11 @@ function medianOf(values) {
 }
 
 function render({ model, el }) {
-  const { root, say, close } = stage(el, "maps", STYLE_OF_MAPS);
-  root.setAttribute("aria-label", "Interactive figure: measured maps of PPO's settings");
+  const { root, say, close } = stage(el, "maps", STYLE_OF_MAPS, "Interactive figure: measured maps of PPO's settings");
   const gauges = model.get("gauges"), rates = model.get("rates"), top = model.get("top"), updates = model.get("updates");
   const maps = model.get("maps").map((map) => ({ ...map, cells: map.cells.map((text) => cellOf(text, gauges)) }));
   const NAMES = ["map", "row", "column"];
   const at = Object.fromEntries(NAMES.map((name) => [name, model.get(name)]));
-  let telling = false;
 
   // What a cell of the map may show: a number, and how much of the colour that is.
   const views = [
@@ -65,37 +58,32 @@ function render({ model, el }) {
   const here = () => maps[at.map].cells[at.row * rates.length + at.column];
 
   // Controls
-  const choose = html("select", { id: "map", onchange: () => { const map = Number(choose.value); move({ map, row: maps[map].base }); } },
-    ...maps.map((map, i) => html("option", { value: i }, `${map.title} (${map.about})`)));
-  const guess = prediction("A gauge rings when it crosses its threshold. In this map, where does the explained variance ring most often? Then press its button.",
-    ["At the cliff, where runs fall", "On the ridge, where runs do well"], 1,
-    "In the map of clip ranges, it rings most often at ε = 0.4 and a learning rate of 0.003, where most runs end near the top.");
+  const choose = choice("map", maps.map((map) => `${map.title} (${map.about})`), (map) => move({ map, row: maps[map].base }));
+  const guess = prediction({
+    asks: "A gauge rings when it crosses its threshold. In this map, where does the explained variance ring most often?",
+    todo: "Then press its button.", options: ["At the cliff, where runs fall", "On the ridge, where runs do well"], right: 1,
+    answer: "In the map of clip ranges, it rings most often at ε = 0.4 and a learning rate of 0.003, where most runs end near the top.",
+  });
 
   const W = 340, H = 196, M = { left: 38, right: 340, top: 4, bottom: 156 };
   const S = { left: 6, right: 212, ends: [238, 332], top: 4, bottom: 156 };
   const grid = svg("svg", { viewBox: `0 0 ${W} ${H}`, class: "map", role: "img", tabindex: 0, "aria-roledescription": "map, to be walked with the arrow keys", onkeydown: (event) => walk(event) });
   const seeds = svg("svg", { viewBox: `0 0 ${W} ${H}`, role: "img" });
-  const point = (event) => {
-    const box = grid.getBoundingClientRect(), rows = maps[at.map].values.length;
-    const across = (((event.clientX - box.left) / box.width) * W - M.left) / (M.right - M.left);
-    const up = (M.bottom - ((event.clientY - box.top) / box.height) * H) / (M.bottom - M.top);
-    const inside = (share, count) => Math.min(Math.max(Math.floor(share * count), 0), count - 1);
-    move({ column: inside(across, rates.length), row: inside(up, rows) });
-  };
-  grid.addEventListener("pointerdown", (event) => { grid.setPointerCapture(event.pointerId); point(event); });
-  grid.addEventListener("pointermove", (event) => { if (grid.hasPointerCapture(event.pointerId)) point(event); });
+  draggable(grid, (x, y) => {
+    const inside = (share, count) => clamp(Math.floor(share * count), 0, count - 1);
+    move({ column: inside((x - M.left) / (M.right - M.left), rates.length), row: inside((M.bottom - y) / (M.bottom - M.top), maps[at.map].values.length) });
+  });
 
   const STEPS = { ArrowLeft: [0, -1], ArrowRight: [0, 1], ArrowUp: [1, 0], ArrowDown: [-1, 0] };
   function walk(event) {
     const step = STEPS[event.key];
     if (!step) return;
     event.preventDefault();
-    const inside = (value, count) => Math.min(Math.max(value, 0), count - 1);
+    const inside = (value, count) => clamp(value, 0, count - 1);
     move({ row: inside(at.row + step[0], maps[at.map].values.length), column: inside(at.column + step[1], rates.length) });
   }
 
-  const facts = {};
-  const number = (tag, name) => (facts[name] = html(tag, { class: "number", "data-number": name }));
+  const { cell, put } = numberList();
   const title = html("div", { class: "title" }), says = html("p", { class: "says" });
   const picture = (...shapes) => svg("svg", { viewBox: "0 0 14 14", "aria-hidden": "true" }, ...shapes);
   const fallMark = (x, y, half) => svg("rect", { x: x - 1.75, y: y - half, width: 3.5, height: 2 * half, fill: "var(--bad)" });
@@ -116,14 +104,11 @@ function render({ model, el }) {
       html("div", {}, html("div", { class: "title" }, "Ten seeds of the framed cell"), seeds)),
     says,
     behind("Numbers",
-      html("p", { class: "number" }, "Return at the end: ", number("b", "mean"), " on average, 95 % interval ", number("span", "low"), " to ", number("span", "high"), ". ", number("b", "fell"), " of 10 seeds fell on the way."),
+      html("p", { class: "number" }, "Return at the end: ", cell("mean", "b"), " on average, 95 % interval ", cell("low", "span"), " to ", cell("high", "span"), ". ", cell("fell", "b"), " of 10 seeds fell on the way."),
       html("table", {},
         html("thead", {}, html("tr", {}, ...["Gauge", "worst value (median)", "rang in seeds", "before a fall"].map((words) => html("th", { scope: "col" }, words)))),
         html("tbody", {}, ...gauges.map((gauge) => html("tr", {}, html("th", { scope: "row" }, gauge.title),
-          ...["worst", "rang", "ahead"].map((column) => number("td", `${gauge.name}-${column}`))))))));
-
-  const line = (x1, y1, x2, y2, more) => svg("line", { x1, y1, x2, y2, ...more });
-  const text = (x, y, content, more) => svg("text", { x, y, "font-size": 13.8, ...more }, content);
+          ...["worst", "rang", "ahead"].map((column) => cell(`${gauge.name}-${column}`))))))));
 
   function drawMap() {
     const map = maps[at.map], { of, full = 10, colour, words } = views[view], rows = map.values.length;
@@ -186,7 +171,6 @@ function render({ model, el }) {
     const cell = here();
     drawMap();
     drawSeeds(cell);
-    const put = (name, value, words) => { facts[name].dataset.value = JSON.stringify(value); facts[name].textContent = words; };
     for (const name of ["mean", "low", "high"]) put(name, cell[name], format(cell[name], 0));
     const fell = countOf(cell.runs, (run) => run.fell !== null);
     put("fell", fell, String(fell));
@@ -197,7 +181,7 @@ function render({ model, el }) {
       put(`${name}-ahead`, ahead, String(ahead));
     }
     says.textContent = verdict(cell);
-    choose.value = String(at.map);
+    choose.value = at.map;
     buttons.forEach((button, i) => set(button, { "aria-pressed": i === view }));
     Object.assign(root.dataset, at);
   }
@@ -206,21 +190,16 @@ function render({ model, el }) {
     Object.assign(at, to);
     at.row = Math.min(at.row, maps[at.map].values.length - 1);
     draw();
-    telling = true;
-    for (const name of NAMES) model.set(name, at[name]);
-    model.save_changes();
-    telling = false;
+    link.tell(at);
     tell();
   }
   function tell() {
     say(`${maps[at.map].title} ${maps[at.map].values[at.row]}, learning rate ${rates[at.column]}: mean return ${format(here().mean, 0)}. ${says.textContent}`);
   }
 
-  // Python may move it too, in JupyterLab.
-  const follow = () => { if (!telling) move(Object.fromEntries(NAMES.map((name) => [name, model.get(name)]))); };
-  for (const name of NAMES) model.on(`change:${name}`, follow);
+  const link = shared(model, NAMES, move);
   draw();
-  return () => { close(); for (const name of NAMES) model.off(`change:${name}`, follow); };
+  return () => { close(); link.close(); };
 }
 
 export default { render };
