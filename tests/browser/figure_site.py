@@ -49,7 +49,7 @@ def drawn() -> figures.Figure:
         {"turns": turns, "stops": turns[:2]},
         ground=[[-1.5, 0.0, 1.5, 0.0]],
         alt="A film of a line that turns, and of one that stops.",
-        ends={"turns": "half a turn", "stops": "at rest"},
+        ends={"turns": (True, "half a turn"), "stops": (False, "at rest")},
     )
 
 
