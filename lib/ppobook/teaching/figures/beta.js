@@ -1,9 +1,8 @@
 // E9. The price β of the KL. The reader guesses which β ends with the most gold, moves β, and sees where ten seeds end:
-// their reward and their gold against the KL to the reference; and reads what was written there. The last place of the
-// slider is the policy after SFT.
+// their reward and their gold against the KL to the reference. What was written there, the numbers, and the other reward
+// model are folded. The last place of the slider is the policy after SFT.
 
 const STYLE_OF_BETA = `
-  .beta .row .row { gap: 6px; }
   .beta .settings { display: grid; grid-template-columns: auto 1fr; align-items: center; gap: 0 14px; margin: 6px 0; }
   .beta .shown { font-weight: 600; display: inline-block; min-width: 3.4em; }
   .beta .panels { display: grid; grid-template-columns: 1fr 1fr; gap: 6px 20px; }
@@ -12,12 +11,13 @@ const STYLE_OF_BETA = `
   .beta th, .beta td { text-align: right; padding: 3px 6px; border-bottom: 1px solid var(--faint); }
   .beta th:first-child { text-align: left; font-weight: 400; padding-left: 0; }
   .beta .says { margin: 8px 0 0; min-height: 3em; }
-  .beta .texts { margin: 8px 0 0; padding: 8px 12px; border-left: 4px solid var(--ppo); min-height: 9.4em; }
+  .beta .texts { margin: 8px 0 0; padding: 8px 12px; border-left: 4px solid var(--ppo); }
   .beta .texts p { margin: 0 0 6px; }
   @container (max-width: 560px) {
-    .beta .panels { grid-template-columns: 1fr; gap: 6px; }
+    .beta .panels { grid-template-columns: 1fr; }
+    .beta .key { font-size: 13px; }
     .beta .says { min-height: 4.4em; }
-    .beta .texts { padding: 8px 0 8px 10px; min-height: 17em; }
+    .beta .texts { padding: 8px 0 8px 10px; }
   }
 `;
 const NAMES_OF_NUMBERS = {
@@ -47,7 +47,7 @@ function render({ model, el }) {
   const shown = html("span", { class: "number shown" });
   const slider = html("input", { type: "range", id: "beta", min: 0, max: most.beta, step: 1, oninput: () => move({ beta: Number(slider.value) }) });
 
-  const W = 340, H = 196, P = { left: 36, right: 334, top: 10, bottom: 156 };
+  const W = 340, H = 168, P = { left: 36, right: 334, top: 10, bottom: 128 };
   const graphs = { proxy: svg("svg", { viewBox: `0 0 ${W} ${H}`, role: "img" }), gold: svg("svg", { viewBox: `0 0 ${W} ${H}`, role: "img" }) };
   const facts = {};
   const number = (tag, name) => (facts[name] = html(tag, { class: "number", "data-number": name }));
@@ -56,20 +56,20 @@ function render({ model, el }) {
   // Where gold ends highest: the answer is that of the reward model that is shown first.
   const goldAt = poolings[at.pooling].runs.map((looks) => meanOf(looks.at(-1).gold));
   const best = goldAt.indexOf(Math.max(...goldAt)), seen = new Set();
-  const guess = prediction("Which β ends with the most gold?", ["β = 0", `The largest, ${betas.at(-1)}`, "One in between"],
+  const guess = prediction("Which β ends with the most gold?", ["β = 0", `β = ${betas.at(-1)}`, "One between"],
     best === 0 ? 0 : best === betas.length - 1 ? 1 : 2,
-    `β = ${betas[best]} ends with ${format(goldAt[best], 1)} on average, β = 0 with ${format(goldAt[0], 1)}. Is ${betas[best]} still good when the reward model adds up all tokens?`);
+    `β = ${betas[best]} ends with ${format(goldAt[best], 1)} on average, β = 0 with ${format(goldAt[0], 1)}.`);
   root.prepend(
     guess.node,
-    html("div", { class: "row" }, html("span", { class: "row" }, html("label", { for: "pooling" }, "The reward model reads"), pooling)),
     html("div", { class: "settings" }, html("span", {}, html("label", { for: "beta" }, "β"), " ", shown), slider),
     html("div", { class: "panels" },
       html("div", {}, html("div", { class: "title" }, "The reward model's reward"), graphs.proxy),
       html("div", {}, html("div", { class: "title" }, "Gold"), graphs.gold)),
     html("p", { class: "quiet key" }, "Blue: your β, with ten seeds where they end. Gray: the other β. Each line is the mean path of ten seeds, from SFT on."),
-    texts,
     says,
-    behind("Numbers",
+    behind("Texts, numbers, another reward model",
+      html("div", { class: "row" }, html("label", { for: "pooling" }, "The reward model reads"), pooling),
+      texts,
       html("table", {},
         html("thead", {}, html("tr", {}, ...["Ten seeds", "mean", "least", "most"].map((words) => html("th", { scope: "col" }, words)))),
         html("tbody", {}, ...columns.map((column) => html("tr", {}, html("th", { scope: "row" }, NAMES_OF_NUMBERS[column][0]),
