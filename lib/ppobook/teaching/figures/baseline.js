@@ -1,9 +1,10 @@
 // E3. One sample from a three-armed bandit gives one of three estimates of the policy gradient. The reader slides the
 // baseline: the three arrows shrink, turn and grow, and their mean, the exact gradient, stays where it is. Faint arrows
-// show the estimates without a baseline.
+// show the estimates without a baseline. The spread against the baseline, and the numbers, are folded.
 
 const STYLE_OF_BASELINE = `
-  .baseline .panels { display: grid; grid-template-columns: 1fr 1fr; gap: 6px 22px; margin: 12px 0 4px; }
+  .baseline .panels { display: grid; grid-template-columns: 1fr 1fr; gap: 6px 22px; }
+  .baseline details .panels { margin: 10px 0 4px; }
   .baseline .setting { display: grid; grid-template-columns: auto 1fr; align-items: center; gap: 0 14px; margin-top: 8px; }
   .baseline .setting .shown { font-weight: 600; display: inline-block; min-width: 2.6em; }
   .baseline table { width: 100%; border-collapse: collapse; font-size: 14px; margin: 4px 0 0; }
@@ -22,7 +23,7 @@ const STYLE_OF_BASELINE = `
   .baseline .drawn { margin-top: 10px; }
   .baseline .drawn p { margin: 0; flex: 1 1 260px; }
   @container (max-width: 560px) {
-    .baseline .panels { grid-template-columns: 1fr; gap: 4px; }
+    .baseline .panels { grid-template-columns: 1fr; }
     .baseline .jumps { gap: 6px; }
     .baseline .jumps button { flex: 1 1 0; padding: 4px 2px; }
   }
@@ -88,7 +89,7 @@ function render({ model, el }) {
   const report = html("p", { class: "number" });
 
   // Left: the plane of the three estimates
-  const W = 340, H = 266, CX = 150, CY = 166, REACH = 124, LENS = { x: 268, y: 72, r: 68 };
+  const W = 340, H = 252, CX = 150, CY = 166, REACH = 124, LENS = { x: 268, y: 72, r: 68 };
   const clip = `lens-${Math.random().toString(36).slice(2)}`;
   const axes = svg("g");
   const scene = svg("g");
@@ -133,24 +134,23 @@ function render({ model, el }) {
   const [needFact, needBox] = fact("pulls", "samples for an error of 0.1");
 
   root.prepend(
-    guess.node,
-    html("div", { class: "setting" },
-      html("span", {}, html("label", { for: "b" }, "Baseline "), shown), slider),
-    html("div", { class: "row jumps" }, ...jumps),
     html("div", { class: "panels" },
+      html("div", {}, guess.node,
+        html("div", { class: "setting" }, html("span", {}, html("label", { for: "b" }, "Baseline "), shown), slider)),
       html("div", {},
         html("div", { class: "title" }, "What one sample says"),
-        html("div", { class: "quiet" }, "black dot: average of many samples; faint arrows: no baseline"), plane),
-      html("div", {},
-        html("div", { class: "title" }, "Spread of one sample"),
-        html("div", { class: "quiet" }, "against the baseline; drag the dot"), curve)),
+        html("div", { class: "quiet" }, "black dot: average of many samples; faint arrows: no baseline"), plane)),
     behind("Numbers, averages and other bandits",
       html("div", { class: "row" }, html("label", { for: "bandit" }, "Bandit"), choose),
-      html("table", {},
-        html("thead", {}, html("tr", {},
-          ...["arm", "probability", "pays", "pays − baseline"].map((word) => html("th", { scope: "col" }, word)))),
-        body),
-      html("dl", { class: "facts" }, spreadBox, needBox, meanBox),
+      html("div", { class: "row jumps" }, ...jumps),
+      html("div", { class: "panels" },
+        html("div", {}, html("div", { class: "title" }, "Spread of one sample"), html("div", { class: "quiet" }, "against the baseline; drag the dot"), curve),
+        html("div", {},
+          html("table", {},
+            html("thead", {}, html("tr", {},
+              ...["arm", "probability", "pays", "pays − baseline"].map((word) => html("th", { scope: "col" }, word)))),
+            body),
+          html("dl", { class: "facts" }, spreadBox, needBox, meanBox))),
       html("div", { class: "row drawn" }, button, report)));
 
   function pull() {
