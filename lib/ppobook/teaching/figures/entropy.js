@@ -5,6 +5,7 @@ const STYLE_OF_ENTROPY = `
   .entropy .settings { display: grid; grid-template-columns: auto auto 1fr; align-items: center; gap: 0 14px; margin: 6px 0; }
   .entropy .shown { font-weight: 600; display: inline-block; min-width: 2em; }
   .entropy .panels { display: grid; grid-template-columns: 1fr 1fr; gap: 6px 24px; margin: 10px 0 0; }
+  .entropy .panels > div { display: flex; flex-direction: column; justify-content: space-between; }
   .entropy .word { paint-order: stroke; stroke: var(--paper); stroke-width: 4px; stroke-linejoin: round; }
   .entropy .facts { display: grid; grid-template-columns: repeat(3, 1fr); gap: 8px 12px; margin: 4px 0 0; }
   .entropy .facts div { display: flex; flex-direction: column-reverse; justify-content: flex-end; }
@@ -14,7 +15,10 @@ const STYLE_OF_ENTROPY = `
   .entropy .key i { display: inline-block; width: 12px; height: 12px; border-radius: 3px; margin-right: 6px; vertical-align: -1px; border: 1px solid var(--line); }
   @media print { .entropy button { display: none; } }
   @container (max-width: 560px) {
-    .entropy .panels { grid-template-columns: 1fr; gap: 18px; }
+    .entropy .settings { gap: 0 8px; }
+    .entropy .panels { gap: 10px; }
+    .entropy .key { font-size: 13px; }
+    .entropy .facts { grid-template-columns: 1fr; }
   }
 `;
 const SHADES_OF_ARMS = ["ink", "muted", "faint", "good"];
@@ -48,18 +52,25 @@ function render({ model, el }) {
   const choose = html("select", { id: "coef", onchange: () => { coef = Number(choose.value); drawCurves(); move(update); } },
     ...runs.slice(1).map((run, i) => html("option", { value: i }, String(run.coef))));
 
-  const W = 340, H = 262, C = { left: 34, right: 336, top: 4, bottom: 98 }, E = { top: 128, bottom: 222 };
+  // Side by side on a phone, too: half as wide, and letters as large.
+  const H = 262, C = { left: 34, top: 4, bottom: 98 }, E = { top: 128, bottom: 222 };
+  let W;
+  const size = (narrow) => {
+    W = narrow ? 150 : 340;
+    Object.assign(C, narrow ? { left: 24, right: 148 } : { left: 34, right: 336 });
+    for (const { picture } of [without, bonus]) set(picture, { viewBox: `0 0 ${W} ${H}`, "font-size": narrow ? 12 : 14 });
+  };
   const x = (at) => C.left + (at / last) * (C.right - C.left);
   const y = (value) => E.bottom - (value / 1.45) * (E.bottom - E.top);
   const panel = (side) => {
     const columns = svg("g"), curves = svg("g"), marks = svg("g"), facts = {};
-    const picture = svg("svg", { viewBox: `0 0 ${W} ${H}`, role: "img" }, columns, curves, marks);
+    const picture = svg("svg", { role: "img" }, columns, curves, marks);
     const title = html("div", { class: "title" });
     const fact = (name, term) => {
       facts[name] = html("dd", { class: "number", "data-number": `${side}-${name}` });
       return html("div", {}, html("dt", {}, term), facts[name]);
     };
-    const node = html("div", {}, title, html("div", { class: "quiet" }, "each policy's probabilities of the arms"), picture);
+    const node = html("div", {}, title, picture);
     const name = html("div", { class: "title" });
     const list = html("div", {}, name, html("dl", { class: "facts" }, fact("entropy", "mean entropy"), fact("pay", "mean pay"), fact("found", "prefer arm 4")));
     return { node, list, name, title, picture, columns, curves, marks, facts };
@@ -67,22 +78,23 @@ function render({ model, el }) {
   const without = panel("without"), bonus = panel("with");
   const most = runs[0].probs.at(-1).filter((probs) => probs.indexOf(Math.max(...probs)) === pays.length - 1).length;
   const guess = prediction(`At update ${change}, arm 4 becomes the best. How many of the ${runs[0].probs[0].length} policies without a bonus prefer it ${last - change} updates later?`,
-    ["All of them", "More than half", "Hardly any"], 1,
+    ["All", "Over half", "Hardly any"], 1,
     `Only ${most} do. All were nearly certain of the first arm. The others, by chance, have tried this one too rarely.`);
 
   root.prepend(
     guess.node,
-    html("div", { class: "row" }, html("label", { for: "coef" }, "Bonus with entropy coefficient"), choose),
     html("div", { class: "settings sticky" }, button, html("span", {}, html("label", { for: "update" }, "Update "), shown), slider),
     html("ul", { class: "key" }, ...pays.map((pay, arm) => html("li", {},
       html("i", { style: `background: var(--${SHADES_OF_ARMS[arm]})` }),
-      `arm ${arm + 1} pays ${pay}${later[arm] === pay ? "" : `, from update ${change} on ${later[arm]}`}`))),
+      `arm ${arm + 1} pays ${pay}${later[arm] === pay ? "" : `, from update ${change} on ${later[arm]}`}`)), html("li", { class: "quiet" }, "a column: one policy")),
     html("div", { class: "panels" }, without.node, bonus.node),
-    behind("Numbers", html("div", { class: "panels" }, without.list, bonus.list)));
+    behind("Numbers and other bonuses",
+      html("div", { class: "row" }, html("label", { for: "coef" }, "Bonus with entropy coefficient"), choose),
+      html("div", { class: "panels" }, without.list, bonus.list)));
 
   const sides = () => [[without, runs[0]], [bonus, runs[coef + 1]]];
   const line = (x1, y1, x2, y2, more) => svg("line", { x1, y1, x2, y2, ...more });
-  const text = (tx, ty, content, more) => svg("text", { x: tx, y: ty, class: "word", "font-size": 14, ...more }, content);
+  const text = (tx, ty, content, more) => svg("text", { x: tx, y: ty, class: "word", ...more }, content);
 
   // What does not move: axes, and the whole of the curves.
   function drawCurves() {
@@ -99,7 +111,7 @@ function render({ model, el }) {
       const all = run.probs.map((rows) => rows.map(entropyOf));
       all[0].forEach((_, seed) => parts.push(path(all.map((row) => row[seed]), { stroke: "var(--muted)", "stroke-width": 1, "stroke-opacity": 0.55 })));
       parts.push(path(all.map((row) => row.reduce((a, b) => a + b, 0) / row.length), { stroke: "var(--truth)", "stroke-width": 3.5 }));
-      parts.push(text(x(change) + 6, E.top + 6, "arm 4 changes"), text(C.left + 2, E.top - 12, "entropy: each policy, and the mean", { "font-size": 13.5 }));
+      parts.push(text(x(change) + 4, E.top + 6, "arm 4 is best"), text(C.left + 2, E.top - 12, W > 150 ? "entropy: each policy, and the mean" : "entropy, and mean"));
       side.curves.replaceChildren(...parts);
     }
   }
@@ -118,7 +130,7 @@ function render({ model, el }) {
         probs.forEach((p, arm) => {
           const height = p * (C.bottom - C.top);
           floor -= height;
-          parts.push(svg("rect", { x: C.left + seed * slot + 2, width: slot - 4, y: floor, height, fill: `var(--${SHADES_OF_ARMS[arm]})` }));
+          parts.push(svg("rect", { x: C.left + (seed + 0.1) * slot, width: 0.8 * slot, y: floor, height, fill: `var(--${SHADES_OF_ARMS[arm]})` }));
         });
       });
       side.columns.replaceChildren(...parts);
@@ -186,9 +198,11 @@ function render({ model, el }) {
     move(Math.round(model.get("update") / every) * every);
   };
   for (const name of ["update", "coef"]) model.on(`change:${name}`, follow);
+  size(false);
   drawCurves();
   draw();
-  return () => { cancelAnimationFrame(frame); close(); for (const name of ["update", "coef"]) model.off(`change:${name}`, follow); };
+  const unwatch = whenNarrow(root, (narrow) => { size(narrow); drawCurves(); draw(); });
+  return () => { cancelAnimationFrame(frame); unwatch(); close(); for (const name of ["update", "coef"]) model.off(`change:${name}`, follow); };
 }
 
 export default { render };

@@ -99,6 +99,7 @@ const STYLE = `
   .figure summary { cursor: pointer; font-size: 14px; color: var(--muted-text); width: fit-content; }
   @container (max-width: 560px) {
     .sticky { position: sticky; top: 3.6rem; z-index: 1; background: var(--paper); }
+    .question .row { gap: 6px 8px; }
   }
   .unseen { position: absolute; width: 1px; height: 1px; overflow: hidden; clip-path: inset(50%); white-space: nowrap; }
 `;
@@ -194,18 +195,24 @@ function prediction(words, options, right, because, chosen = () => {}) {
 // What stands behind a toggle, such as numbers.
 const behind = (words, ...nodes) => html("details", {}, html("summary", {}, words), ...nodes);
 
+// Calls `changed(isNarrow)` when a figure, wide at first, becomes narrow or wide. Returns what to call when it goes away.
+function whenNarrow(root, changed) {
+  let narrow = false;
+  const watcher = new ResizeObserver(() => {
+    if (root.clientWidth < 560 !== narrow) changed(narrow = !narrow);
+  });
+  watcher.observe(root);
+  return () => watcher.disconnect();
+}
+
 // A picture that is drawn anew for a wide and for a narrow figure: `draw(picture, W)` with W of 340 or 720 units.
 // Returns {picture, redraw, close}.
 function twoWidths(root, draw, attributes = {}) {
   const picture = svg("svg", { role: "img", ...attributes });
   let width = 720;
   const redraw = () => draw(picture, width);
-  const watcher = new ResizeObserver(() => {
-    const wanted = root.clientWidth < 560 ? 340 : 720;
-    if (wanted !== width) { width = wanted; redraw(); }
-  });
-  watcher.observe(root);
-  return { picture, redraw, close: () => watcher.disconnect() };
+  const close = whenNarrow(root, (narrow) => { width = narrow ? 340 : 720; redraw(); });
+  return { picture, redraw, close };
 }
 
 // A film in a stage: pictures 0 to `last`, over and over, and a button. It stands still on the last picture for a
