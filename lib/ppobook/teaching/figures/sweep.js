@@ -1,8 +1,8 @@
-// E6. What λ trades. The reader slides λ and γ and chooses a critic: the weights on the n-step returns, and the squared
-// bias, the variance and their sum in a world whose true values are known.
+// E6. What λ trades. The reader slides λ and chooses a critic: the weights on the n-step returns, and the squared bias, the
+// variance and their sum in a world whose true values are known. γ and the numbers are folded.
 
 const STYLE_OF_SWEEP = `
-  .sweep .settings { display: grid; grid-template-columns: auto 1fr auto 1fr; align-items: center; gap: 0 14px; margin: 6px 0; }
+  .sweep .settings { display: grid; grid-template-columns: auto 1fr; align-items: center; gap: 0 14px; margin: 6px 0; }
   .sweep .shown { font-weight: 600; display: inline-block; min-width: 3.1em; }
   .sweep .panels { display: grid; grid-template-columns: 1fr 1fr; gap: 6px 24px; margin: 10px 0 0; }
   .sweep .curves { cursor: ew-resize; touch-action: pan-y; }
@@ -13,10 +13,12 @@ const STYLE_OF_SWEEP = `
   .sweep .facts dd { margin: 0; font-size: 19px; font-weight: 600; }
   .sweep .says { margin: 10px 0 0; min-height: 3em; }
   @container (max-width: 560px) {
-    .sweep .settings { grid-template-columns: auto 1fr; gap: 0 8px; }
-    .sweep .panels { grid-template-columns: 1fr; gap: 14px; }
+    .sweep .settings { margin: 0; }
+    .sweep .row { gap: 6px 8px; }
+    .sweep .row button, .sweep .row select { font-size: 13.5px; padding: 4px 8px; }
+    .sweep .panels { grid-template-columns: 1fr; margin: 0; gap: 4px; }
     .sweep .facts { grid-template-columns: repeat(3, 1fr); }
-    .sweep .says { min-height: 5.8em; }
+    .sweep .says { margin: 4px 0 0; min-height: 4.4em; }
   }
 `;
 
@@ -55,7 +57,7 @@ function render({ model, el }) {
     ...critics.map((critic, i) => html("option", { value: i }, critic.name)));
   const button = html("button", { type: "button", onclick: () => move({ l: best() }) }, "To the least sum");
 
-  const W = 340, H = 206, P = { left: 46, right: 332, top: 14, bottom: 160 };
+  const W = 340, H = 164, P = { left: 46, right: 332, top: 14, bottom: 124 };
   const weights = svg("svg", { viewBox: `0 0 ${W} ${H}`, role: "img" });
   const curves = svg("svg", { viewBox: `0 0 ${W} ${H}`, class: "curves", role: "img" });
   const drag = (event) => {
@@ -68,23 +70,21 @@ function render({ model, el }) {
 
   const { facts, fact } = numberList();
   const says = html("p", { class: "says" });
-  const guess = prediction("A wrong critic takes the place of a right one. Where does the λ with the least error move?",
-    ["Toward 0", "Toward 1", "Nowhere"], 1,
+  const guess = prediction("A wrong critic takes the place of a right one. Which way does the λ with the least error move?",
+    ["Down", "Up", "It stays"], 1,
     "A larger λ asks the critic later, and so less: with each of the wrong critics, the least sum is at a larger λ than with the right one.");
 
   root.prepend(
     guess.node,
-    html("div", { class: "row" }, html("label", { for: "critic" }, "A critic"), choose, button),
-    html("div", { class: "settings sticky" }, ...control("lam", "λ", "l", lambdas), ...control("gamma", "γ", "g", gammas)),
+    html("div", { class: "row" }, html("label", { for: "critic" }, "Critic"), choose),
+    html("div", { class: "settings sticky" }, ...control("lam", "λ", "l", lambdas)),
     html("div", { class: "panels" },
       html("div", {},
-        html("div", { class: "title" }, "Weights of the n-step returns"),
-        html("div", { class: "quiet" }, `(1 − λ) λⁿ⁻¹; last bar: all n ≥ ${bars + 1}`), weights),
+        html("div", { class: "title" }, "Weights of the n-step returns"), weights),
       html("div", {},
-        html("div", { class: "title" }, "Error of the advantage"),
-        html("div", { class: "quiet" }, "against λ, exact; drag λ"), curves)),
+        html("div", { class: "title" }, "Error of the advantage, against λ"), curves)),
     says,
-    behind("Numbers", html("dl", { class: "facts" },
+    behind("Numbers and γ", html("div", { class: "settings" }, ...control("gamma", "γ", "g", gammas)), button, html("dl", { class: "facts" },
       fact("squared_bias", "bias²"), fact("variance", "variance"), fact("sum", "sum"),
       fact("best", "least sum at λ"), fact("reach", "reach 1/(1 − γλ)"))));
 
@@ -123,7 +123,7 @@ function render({ model, el }) {
     })));
     for (const k of [0, 2, 4, 6, 8, 10]) parts.push(text(middle(k), P.bottom + 19, String(k + 1), { "text-anchor": "middle" }));
     parts.push(text(middle(bars) + 6, P.bottom + 19, `${bars + 1}+`, { "text-anchor": "end" }));
-    parts.push(text((P.left + P.right) / 2, P.bottom + 38, "n", { "text-anchor": "middle" }));
+    parts.push(text((P.left + P.right) / 2, P.bottom + 36, "n", { "text-anchor": "middle" }));
     // The reach, where the axis has room for it.
     const word = `reach ${reach === null ? "without end" : format(reach, 1)}`;
     if (reach !== null && reach <= bars) {
@@ -147,7 +147,7 @@ function render({ model, el }) {
       parts.push(text(P.left - 7, y(k * tick) + 5, k ? format(k * tick, tick < 0.01 ? 3 : tick < 0.1 ? 2 : 1) : "0", { "text-anchor": "end" }));
     }
     for (const value of [0, 0.2, 0.4, 0.6, 0.8, 1]) parts.push(text(x(value), P.bottom + 19, format(value, value % 1 ? 1 : 0), { "text-anchor": "middle" }));
-    parts.push(text((P.left + P.right) / 2, P.bottom + 38, "λ", { "text-anchor": "middle" }));
+    parts.push(text((P.left + P.right) / 2, P.bottom + 36, "λ", { "text-anchor": "middle" }));
     const path = (values, more) => svg("path", { d: values.map((value, i) => `${i ? "L" : "M"}${x(lambdas[i]).toFixed(2)} ${y(value).toFixed(2)}`).join(""), fill: "none", ...more });
     parts.push(line(x(lambdas[at.l]), P.top, x(lambdas[at.l]), P.bottom, { stroke: "var(--ink)", "stroke-width": 1, "stroke-dasharray": "1 3" }));
     parts.push(path(bias, { stroke: "var(--muted)", "stroke-width": 2.5, "stroke-dasharray": "7 5" }));
@@ -158,7 +158,7 @@ function render({ model, el }) {
     const end = lambdas.length - 1;
     const heavy = bias[0] > 0.04 * top;
     if (heavy) parts.push(text(x(lambdas[2]), y(bias[2]) + 22, "bias²"), name("variance", variance, 5));
-    else parts.push(text(x(0.62), y(0) - 6, "bias²"), text(P.right, y(variance[17]) + 17, "variance", { "text-anchor": "end" }));
+    else parts.push(text(x(0.645), y(0) - 4, "bias²"), text(P.right, y(variance[17]) + 17, "variance", { "text-anchor": "end" }));
     parts.push(name("sum", all, heavy ? 4 : 15, { "font-weight": 600, "text-anchor": heavy ? "start" : "end" }));
     const px = x(lambdas[at.l]);
     for (const values of [bias, variance]) parts.push(svg("circle", { cx: px, cy: y(values[at.l]), r: 4.5, fill: "var(--muted)" }));
