@@ -13,10 +13,9 @@ const STYLE_OF_LAG = `
   .figure.lag svg .grpo { fill: var(--grpo-text); }
   .figure.lag svg .muted { fill: var(--muted-text); }
   @container (max-width: 560px) {
-    .lag .settings { grid-template-columns: 1fr; }
-    .lag .panels { grid-template-columns: 1fr; gap: 10px; }
-    .lag .says { min-height: 6em; }
-    .lag th, .lag td { padding: 3px 2px; }
+    .lag .panels { grid-template-columns: 1fr; }
+    .lag .says { min-height: 4.4em; }
+    .lag th, .lag td { padding: 3px 2px; font-size: 12px; }
   }
 `;
 const LOOKS = {
@@ -42,10 +41,10 @@ function render({ model, el }) {
   const shown = html("span", { class: "number shown" });
   const slider = html("input", { type: "range", id: "lag", min: 0, max: lags.length - 1, step: 1, oninput: () => move(Number(slider.value)) });
   const guess = prediction("Without a correction, all ratios start at 1, as they do with fresh data. Where does this policy end if its data are 16 updates old?",
-    ["Near the reference", "Far away, with much gold", "Far away, with little gold"], 2,
+    ["Near the reference", "Far, much gold", "Far, little gold"], 2,
     "On average, it ends far away, with the least gold of the three.");
-  const W = 340, H = 214, P = { left: 34, right: 244, top: 10, bottom: 176 };
-  const graphs = Object.fromEntries(["gold", "kl"].map((column) => [column, svg("svg", { viewBox: `0 0 ${W} ${H}`, role: "img" })]));
+  const W = 340, P = { left: 34, right: 244, top: 10 };
+  const graphs = Object.fromEntries(["gold", "kl"].map((column) => [column, svg("svg", { role: "img" })]));
   const facts = {};
   const number = (name) => (facts[name] = html("td", { class: "number", "data-number": name }));
   const says = html("p", { class: "says" });
@@ -62,14 +61,11 @@ function render({ model, el }) {
 
   const text = (x, y, content, more) => svg("text", { x, y, "font-size": 13.8, ...more }, content);
 
-  // The axes hold the runs at this lag, in few steps, so that they seldom jump. KL's axis is of its square root.
+  // The axes are the same for all lags, so that curves compare. KL's is of its square root.
   const TICKS = { gold: [-4, -2, 0, 2, 4], kl: [0, 5, 20, 50, 100, 200] };
   function drawGraph(column) {
     const bend = column === "kl" ? (value) => Math.sqrt(Math.max(value, 0)) : (value) => value;
-    const all = runs[at].flat().flatMap((look) => look[column]), end = updates.at(-1);
-    const least = Math.min(0, ...all), most = Math.max(...all);
-    const ticks = TICKS[column].filter((tick, i, all) => (all[i + 1] ?? Infinity) > least && (i === 0 || all[i - 1] < most));
-    const low = bend(ticks[0]), high = bend(ticks.at(-1));
+    const ticks = TICKS[column], low = bend(ticks[0]), high = bend(ticks.at(-1)), end = updates.at(-1);
     const x = (value) => P.left + (value / end) * (P.right - P.left);
     const y = (value) => P.bottom - ((bend(value) - low) / (high - low)) * (P.bottom - P.top);
     const parts = [];
@@ -136,8 +132,14 @@ function render({ model, el }) {
   // Python may move it too, in JupyterLab.
   const follow = () => { if (!telling && model.get("lag") !== at) move(model.get("lag")); };
   model.on("change:lag", follow);
-  draw();
-  return () => { close(); model.off("change:lag", follow); };
+  const size = (narrow) => {
+    P.bottom = narrow ? 116 : 176;
+    for (const graph of Object.values(graphs)) set(graph, { viewBox: `0 0 ${W} ${P.bottom + 38}` });
+    draw();
+  };
+  size(false);
+  const unwatch = whenNarrow(root, size);
+  return () => { unwatch(); close(); model.off("change:lag", follow); };
 }
 
 export default { render };
