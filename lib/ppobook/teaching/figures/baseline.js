@@ -1,9 +1,10 @@
 // E3. One sample from a three-armed bandit gives one of three estimates of the policy gradient. The reader slides the
 // baseline: the three arrows shrink, turn and grow, and their mean, the exact gradient, stays where it is. Faint arrows
-// show the estimates without a baseline.
+// show the estimates without a baseline. The spread against the baseline, and the numbers, are folded.
 
 const STYLE_OF_BASELINE = `
   .baseline th { color: var(--muted-text); font-weight: 400; }
+  .baseline > .panels { margin: 0; }
   .baseline td:last-child { font-weight: 600; white-space: nowrap; }
   .baseline .facts { grid-template-columns: 1fr 1fr; }
   .baseline .facts div:last-child { grid-column: 1 / -1; }
@@ -73,7 +74,7 @@ function render({ model, el }) {
   const report = html("p", { class: "number" });
 
   // Left: the plane of the three estimates
-  const W = 340, H = 266, CX = 150, CY = 166, REACH = 124, LENS = { x: 268, y: 72, r: 68 };
+  const W = 340, H = 252, CX = 150, CY = 166, REACH = 124, LENS = { x: 268, y: 72, r: 68 };
   const clip = `lens-${Math.random().toString(36).slice(2)}`;
   const axes = svg("g");
   const scene = svg("g");
@@ -108,23 +109,23 @@ function render({ model, el }) {
   const { fact, put } = numberList();
 
   root.prepend(
-    guess.node,
-    html("div", { class: "settings" }, ...bSlider.parts),
-    html("div", { class: "row jumps" }, ...jumps),
     html("div", { class: "panels" },
+      html("div", {}, guess.node,
+        html("div", { class: "settings" }, ...bSlider.parts)),
       html("div", {},
         html("div", { class: "title" }, "What one sample says"),
-        html("div", { class: "quiet" }, "black dot: average of many samples; faint arrows: no baseline"), plane),
-      html("div", {},
-        html("div", { class: "title" }, "Spread of one sample"),
-        html("div", { class: "quiet" }, "against the baseline; drag the dot"), curve)),
+        html("div", { class: "quiet" }, "black dot: average of many samples; faint arrows: no baseline"), plane)),
     behind("Numbers, averages and other bandits",
       html("div", { class: "row" }, html("label", { for: "bandit" }, "Bandit"), choose),
-      html("table", {},
-        html("thead", {}, html("tr", {},
-          ...["arm", "probability", "pays", "pays − baseline"].map((word) => html("th", { scope: "col" }, word)))),
-        body),
-      html("dl", { class: "facts" }, fact("spread", "spread of one sample"), fact("pulls", "samples for an error of 0.1"), fact("mean", "mean, the same for every baseline")),
+      html("div", { class: "row jumps" }, ...jumps),
+      html("div", { class: "panels" },
+        html("div", {}, html("div", { class: "title" }, "Spread of one sample"), html("div", { class: "quiet" }, "against the baseline; drag the dot"), curve),
+        html("div", {},
+          html("table", {},
+            html("thead", {}, html("tr", {},
+              ...["arm", "probability", "pays", "pays − baseline"].map((word) => html("th", { scope: "col" }, word)))),
+            body),
+          html("dl", { class: "facts" }, fact("spread", "spread of one sample"), fact("pulls", "samples for an error of 0.1"), fact("mean", "mean, the same for every baseline")))),
       html("div", { class: "row drawn" }, button, report)));
 
   function pull() {

@@ -1,18 +1,18 @@
 // E9. The price β of the KL. The reader guesses which β ends with the most gold, moves β, and sees where ten seeds end:
-// their reward and their gold against the KL to the reference; and reads what was written there. The last place of the
-// slider is the policy after SFT.
+// their reward and their gold against the KL to the reference. What was written there, the numbers, and the other reward
+// model are folded. The last place of the slider is the policy after SFT.
 
 const STYLE_OF_BETA = `
-  .beta .row .row { gap: 6px; }
   .beta .shown { min-width: 3.4em; }
   .beta .panels { margin: 0; }
   .beta .key { margin: 2px 0 0; font-size: 14px; }
   .beta .says { min-height: 3em; }
-  .beta .texts { margin: 8px 0 0; padding: 8px 12px; border-left: 4px solid var(--ppo); min-height: 9.4em; }
+  .beta .texts { margin: 8px 0 0; padding: 8px 12px; border-left: 4px solid var(--ppo); }
   .beta .texts p { margin: 0 0 6px; }
   @container (max-width: 560px) {
+    .beta .key { font-size: 13px; }
     .beta .says { min-height: 4.4em; }
-    .beta .texts { padding: 8px 0 8px 10px; min-height: 17em; }
+    .beta .texts { padding: 8px 0 8px 10px; }
   }
 `;
 const NAMES_OF_NUMBERS = {
@@ -35,7 +35,7 @@ function render({ model, el }) {
   const choosePooling = choice("pooling", poolings.map(({ words }) => words), (pooling) => move({ pooling }));
   const betaSlider = slider("beta", "β", [0, most.beta], (beta) => move({ beta }));
 
-  const W = 340, H = 196, P = { left: 36, right: 334, top: 10, bottom: 156 };
+  const W = 340, H = 168, P = { left: 36, right: 334, top: 10, bottom: 128 };
   const graphs = { proxy: svg("svg", { viewBox: `0 0 ${W} ${H}`, role: "img" }), gold: svg("svg", { viewBox: `0 0 ${W} ${H}`, role: "img" }) };
   const { facts, cell, put } = numberList();
   const says = html("p", { class: "says" }), texts = html("div", { class: "texts" });
@@ -44,21 +44,21 @@ function render({ model, el }) {
   const goldAt = poolings[at.pooling].runs.map((looks) => meanOf(looks.at(-1).gold));
   const best = goldAt.indexOf(Math.max(...goldAt)), seen = new Set();
   const guess = prediction({
-    asks: "Which β ends with the most gold?", options: ["β = 0", `The largest, ${betas.at(-1)}`, "One in between"],
+    asks: "Which β ends with the most gold?", options: ["β = 0", `β = ${betas.at(-1)}`, "One between"],
     right: best === 0 ? 0 : best === betas.length - 1 ? 1 : 2,
-    answer: `β = ${betas[best]} ends with ${format(goldAt[best], 1)} on average, β = 0 with ${format(goldAt[0], 1)}. Is ${betas[best]} still good when the reward model adds up all tokens?`,
+    answer: `β = ${betas[best]} ends with ${format(goldAt[best], 1)} on average, β = 0 with ${format(goldAt[0], 1)}.`,
   });
   root.prepend(
     guess.node,
-    html("div", { class: "row" }, html("span", { class: "row" }, html("label", { for: "pooling" }, "The reward model reads"), choosePooling)),
     html("div", { class: "settings" }, ...betaSlider.parts),
     html("div", { class: "panels" },
       html("div", {}, html("div", { class: "title" }, "The reward model's reward"), graphs.proxy),
       html("div", {}, html("div", { class: "title" }, "Gold"), graphs.gold)),
     html("p", { class: "quiet key" }, "Blue: your β, with ten seeds where they end. Gray: the other β. Each line is the mean path of ten seeds, from SFT on."),
-    texts,
     says,
-    behind("Numbers",
+    behind("Texts, numbers, another reward model",
+      html("div", { class: "row" }, html("label", { for: "pooling" }, "The reward model reads"), choosePooling),
+      texts,
       html("table", {},
         html("thead", {}, html("tr", {}, ...["Ten seeds", "mean", "least", "most"].map((words) => html("th", { scope: "col" }, words)))),
         html("tbody", {}, ...columns.map((column) => html("tr", {}, html("th", { scope: "row" }, NAMES_OF_NUMBERS[column][0]),

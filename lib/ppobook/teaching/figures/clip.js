@@ -67,7 +67,7 @@ function render({ model, el }) {
   const END = ranges.ratio[1];
   const frameId = `frame-${Math.random().toString(36).slice(2)}`;
   const ground = svg("g"), curves = svg("g", { "clip-path": `url(#${frameId})` }), words = svg("g");
-  const graph = svg("svg", { viewBox: `0 0 ${W} ${H}`, class: "graph", role: "img" },
+  const graph = svg("svg", { viewBox: `0 0 ${W} ${H}`, role: "img" },
     svg("clipPath", { id: frameId }, svg("rect", { x: P.left, y: P.top - 3, width: P.right - P.left, height: P.bottom - P.top + 6 })),
     ground, curves, words);
   draggable(graph, (px) => move({ ratio: Math.round((((px - P.left) / (P.right - P.left)) * END) / ranges.ratio[2]) * ranges.ratio[2] }));

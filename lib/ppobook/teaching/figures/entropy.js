@@ -3,8 +3,15 @@
 
 const STYLE_OF_ENTROPY = `
   .entropy .settings { grid-template-columns: auto auto 1fr; }
+  .entropy .panels > div { display: flex; flex-direction: column; justify-content: space-between; }
   .entropy .key { display: flex; flex-wrap: wrap; gap: 2px 16px; margin: 10px 0 0; padding: 0; list-style: none; font-size: 14px; }
   .entropy .key i { display: inline-block; width: 12px; height: 12px; border-radius: 3px; margin-right: 6px; vertical-align: -1px; border: 1px solid var(--line); }
+  @container (max-width: 560px) {
+    .entropy .settings { gap: 0 8px; }
+    .entropy .panels { grid-template-columns: 1fr 1fr; gap: 10px; }
+    .entropy .key { font-size: 13px; }
+    .entropy .facts { grid-template-columns: 1fr; }
+  }
 `;
 const SHADES_OF_ARMS = ["ink", "muted", "faint", "good"];
 const SECONDS_OF_ENTROPY = 6; // from the first update to the last
@@ -33,14 +40,21 @@ function render({ model, el }) {
   const player = playOn(root, { words: "Play", first: 0, last, step: every, rate: last / SECONDS_OF_ENTROPY, at: () => update, move });
   const choose = choice("coef", runs.slice(1).map((run) => run.coef), (to) => { coef = to; drawCurves(); move(update); });
 
-  const W = 340, H = 262, C = { left: 34, right: 336, top: 4, bottom: 98 }, E = { top: 128, bottom: 222 };
+  // Side by side on a phone, too: half as wide, and letters as large.
+  const H = 262, C = { left: 34, top: 4, bottom: 98 }, E = { top: 128, bottom: 222 };
+  let W;
+  const size = (narrow) => {
+    W = narrow ? 150 : 340;
+    Object.assign(C, narrow ? { left: 24, right: 148 } : { left: 34, right: 336 });
+    for (const { picture } of [without, bonus]) set(picture, { viewBox: `0 0 ${W} ${H}`, style: `font-size: ${narrow ? 12 : 14}px` });
+  };
   const x = (at) => C.left + (at / last) * (C.right - C.left);
   const y = (value) => E.bottom - (value / 1.45) * (E.bottom - E.top);
   const panel = (side) => {
     const columns = svg("g"), curves = svg("g"), marks = svg("g");
-    const picture = svg("svg", { viewBox: `0 0 ${W} ${H}`, role: "img" }, columns, curves, marks);
+    const picture = svg("svg", { role: "img" }, columns, curves, marks);
     const title = html("div", { class: "title" });
-    const node = html("div", {}, title, html("div", { class: "quiet" }, "each policy's probabilities of the arms"), picture);
+    const node = html("div", {}, title, picture);
     const name = html("div", { class: "title" });
     const list = html("div", {}, name, html("dl", { class: "facts" }, ...Object.entries({ entropy: "mean entropy", pay: "mean pay", found: "prefer arm 4" }).map(([key, term]) => fact(`${side}-${key}`, term))));
     return { side, node, list, name, title, picture, columns, curves, marks };
@@ -50,19 +64,20 @@ function render({ model, el }) {
   const most = runs[0].probs.at(-1).filter((probs) => probs.indexOf(Math.max(...probs)) === pays.length - 1).length;
   const guess = prediction({
     asks: `At update ${change}, arm 4 becomes the best. How many of the ${runs[0].probs[0].length} policies without a bonus prefer it ${last - change} updates later?`,
-    options: ["All of them", "More than half", "Hardly any"], right: 1,
+    options: ["All", "Over half", "Hardly any"], right: 1,
     answer: `Only ${most} do. All were nearly certain of the first arm. The others, by chance, have tried this one too rarely.`,
   });
 
   root.prepend(
     guess.node,
-    html("div", { class: "row" }, html("label", { for: "coef" }, "Bonus with entropy coefficient"), choose),
     html("div", { class: "settings sticky" }, player.button, ...updateSlider.parts),
     html("ul", { class: "key" }, ...pays.map((pay, arm) => html("li", {},
       html("i", { style: `background: var(--${SHADES_OF_ARMS[arm]})` }),
-      `arm ${arm + 1} pays ${pay}${later[arm] === pay ? "" : `, from update ${change} on ${later[arm]}`}`))),
+      `arm ${arm + 1} pays ${pay}${later[arm] === pay ? "" : `, from update ${change} on ${later[arm]}`}`)), html("li", { class: "quiet" }, "a column: one policy")),
     html("div", { class: "panels" }, without.node, bonus.node),
-    behind("Numbers", html("div", { class: "panels" }, without.list, bonus.list)));
+    behind("Numbers and other bonuses",
+      html("div", { class: "row" }, html("label", { for: "coef" }, "Bonus with entropy coefficient"), choose),
+      html("div", { class: "panels" }, without.list, bonus.list)));
 
   const sides = () => [[without, runs[0]], [bonus, runs[coef + 1]]];
 
@@ -75,7 +90,7 @@ function render({ model, el }) {
       const all = run.probs.map((rows) => rows.map(entropyOf));
       all[0].forEach((_, seed) => parts.push(path(all.map((row) => row[seed]), { stroke: "var(--muted)", "stroke-width": 1, "stroke-opacity": 0.55 })));
       parts.push(path(all.map(meanOf), { stroke: "var(--truth)", "stroke-width": 3.5 }));
-      parts.push(text(x(change) + 6, E.top + 6, "arm 4 changes"), text(C.left + 2, E.top - 12, "entropy: each policy, and the mean", { "font-size": 13.5 }));
+      parts.push(text(x(change) + 4, E.top + 6, "arm 4 is best"), text(C.left + 2, E.top - 12, W > 150 ? "entropy: each policy, and the mean" : "entropy, and mean"));
       side.curves.replaceChildren(...parts);
     }
   }
@@ -93,7 +108,7 @@ function render({ model, el }) {
         probs.forEach((p, arm) => {
           const height = p * (C.bottom - C.top);
           floor -= height;
-          parts.push(svg("rect", { x: C.left + seed * slot + 2, width: slot - 4, y: floor, height, fill: `var(--${SHADES_OF_ARMS[arm]})` }));
+          parts.push(svg("rect", { x: C.left + (seed + 0.1) * slot, width: 0.8 * slot, y: floor, height, fill: `var(--${SHADES_OF_ARMS[arm]})` }));
         });
       });
       side.columns.replaceChildren(...parts);
@@ -128,9 +143,11 @@ function render({ model, el }) {
     drawCurves();
     move(Math.round(now.update / every) * every);
   });
+  size(false);
   drawCurves();
   draw();
-  return () => { player.pause(); close(); link.close(); };
+  const unwatch = whenNarrow(root, (narrow) => { size(narrow); drawCurves(); draw(); });
+  return () => { player.pause(); unwatch(); close(); link.close(); };
 }
 
 export default { render };

@@ -34,14 +34,19 @@ const STYLE_OF_GAE = `
   .gae .sum p { margin: 0 0 3px; }
   .gae .sum .result { font-weight: 600; font-size: 16px; }
   @container (max-width: 560px) {
-    .gae .settings { grid-template-columns: auto 1fr; gap: 0 8px; }
+    .gae .settings { margin: 0; gap: 0 8px; }
+    .gae .shown { min-width: 0; }
+    .gae .first { flex-wrap: nowrap; gap: 8px; white-space: nowrap; }
     .gae input[type=number], .gae select, .gae td button { font-size: 13px; padding: 2px; }
-    .gae th, .gae td { padding: 2px 1px; }
+    .gae tbody input[type=number], .gae tbody select, .gae td button { height: 27px; }
+    .gae td button { line-height: 1.2; }
+    .gae th, .gae td { padding: 1px; }
     .gae th { font-size: 13px; }
+    .gae td.after { font-size: 13px; white-space: nowrap; }
     .gae th.step { width: 1.1em; }
     .gae th.end { width: 29%; }
     .gae td select { font-size: 12.5px; padding: 0; }
-    .gae .sum { padding: 8px 0 8px 10px; min-height: 12em; }
+    .gae .sum { margin: 8px 0 0; padding: 2px 0 2px 10px; min-height: 8.8em; line-height: 1.35; font-size: 14px; }
   }
 `;
 
@@ -79,12 +84,12 @@ function render({ model, el }) {
 
   const guess = prediction({
     asks: "Step 3 ends by a time limit instead of a terminal state. Which advantages change?",
-    options: ["That of step 3", "Those of steps 0 to 3", "All of them"], right: 1,
-    answer: "The next value is no longer 0, so δ of step 3 changes. The sweep carries the change back to step 0, and it passes no end to later steps.",
+    options: ["Only step 3", "Steps 0 to 3", "All"], right: 1,
+    answer: "The next value is no longer 0, so δ of step 3 changes, and the sweep carries this back to step 0.",
   });
   root.prepend(
     guess.node,
-    html("div", { class: "row" }, html("label", { for: "segment" }, "Start from"), choose),
+    html("div", { class: "row first" }, html("label", { for: "segment" }, "Start from"), choose),
     html("div", { class: "settings" }, ...sliders.gamma.parts, ...sliders.lam.parts),
     html("table", {},
       html("thead", {}, html("tr", {},

@@ -3,15 +3,16 @@
 // drawn with and is right where this is below p, so moving p turns completions one by one.
 
 const STYLE_OF_GROUP = `
+  .group .settings { margin: 0; }
   .group .check { display: flex; align-items: center; gap: 7px; font-weight: 400; min-height: 34px; cursor: pointer; }
   .group input[type=checkbox] { width: 19px; height: 19px; margin: 0; flex: none; accent-color: var(--ink); }
   .group .title { margin-bottom: 4px; }
   .group .facts { grid-template-columns: repeat(auto-fit, minmax(140px, 1fr)); }
-  .group .says { min-height: 3em; }
+  .group .says { margin: 6px 0 0; }
   .group .goal { margin: 6px 0 0; min-height: 3em; }
   @container (max-width: 560px) {
-    .group .settings { grid-template-columns: 1fr; }
-    .group .says, .group .goal { min-height: 4.5em; }
+    .group .row { gap: 6px 8px; }
+    .group .goal { min-height: 4.5em; }
   }
 `;
 
@@ -35,7 +36,7 @@ function render({ model, el }) {
   let guess = null;
 
   // Controls
-  const pSlider = slider("p", "Probability p of being right", [0, 1, 0.01], (p) => move({ p }));
+  const pSlider = slider("p", "Probability p", [0, 1, 0.01], (p) => move({ p }));
   const choose = html("select", { id: "size", onchange: () => move({ group_size: Number(choose.value) }) },
     ...sizes.map((size) => html("option", { value: size }, size)));
   const box = html("input", { type: "checkbox", id: "divided", onchange: () => move({ divided: box.checked }) });
@@ -46,7 +47,7 @@ function render({ model, el }) {
     (right) => { guess = right; move({ p: HARD.p, group_size: HARD.size }); });
   asked.append(goal);
 
-  const W = 340, H = 260, P = { left: 30, right: W - 52 };
+  const W = 340, H = 172, P = { left: 30, right: W - 52 };
   const title = html("div", { class: "title" });
   const bars = svg("svg", { viewBox: `0 0 ${W} ${H}`, role: "img" });
   const curve = svg("svg", { viewBox: `0 0 ${W} ${H}`, role: "img" });
@@ -56,15 +57,15 @@ function render({ model, el }) {
   root.prepend(
     asked,
     html("div", { class: "settings" }, ...pSlider.parts),
-    html("div", { class: "row" }, draws(1, "Draw a group", { class: "main" }), draws(20, "Draw 20"),
-      html("span", { class: "row" }, html("label", { for: "size" }, "Group size"), choose),
-      html("label", { class: "check" }, box, "divide by the standard deviation")),
+    html("div", { class: "row" }, draws(1, "Draw 1", { class: "main" }), draws(20, "Draw 20"), html("label", { for: "size" }, "Size G"), choose),
     html("div", { class: "panels" },
       html("div", {}, title, bars),
       html("div", {}, html("div", { class: "title" }, "Share of dead groups, against p"), curve)),
-    says,
-    behind("Numbers", html("dl", { class: "facts" },
-      fact("mean", "mean reward"), fact("std", "standard deviation"), fact("share", "dead groups, exact"), fact("dead", "dead groups, drawn"))));
+    behind("Numbers, and divided advantages",
+      html("label", { class: "check" }, box, "divide by the standard deviation"),
+      says,
+      html("dl", { class: "facts" },
+        fact("mean", "mean reward"), fact("std", "standard deviation"), fact("share", "dead groups, exact"), fact("dead", "dead groups, drawn"))));
 
   const add = (n) => {
     for (let i = 0; i < n; i++) groups.push(Array.from({ length: sizes.at(-1) }, random));
@@ -89,11 +90,11 @@ function render({ model, el }) {
 
   function drawGroup({ rewards, mean, advantages, right, wrong, isDead }) {
     const slot = (P.right - P.left) / rewards.length, x = (i) => P.left + (i + 0.5) * slot, r = Math.min(7, Math.max(2.4, 0.4 * slot));
-    const level = (reward) => 72 - 46 * reward;
+    const level = (reward) => 52 - 28 * reward;
     // One scale for most groups, divided or not, so that they compare; only a rare reward, divided, goes beyond it.
     const most = Math.max(...advantages.map(Math.abs)), limit = [1.7, 2.6, 4.2].find((one) => most < one) ?? 8.4;
-    const zero = 187, y = (a) => zero - (a / limit) * 70, tick = Math.floor(limit);
-    const parts = [text(0, 12, "reward", { class: "word muted" }), text(0, 103, "advantage", { class: "word muted" }), ...yAxis(P, level, [0, 1]), ...yAxis(P, y, [-tick, 0, tick])];
+    const zero = 124, y = (a) => zero - (a / limit) * 46, tick = Math.floor(limit);
+    const parts = [text(0, 12, "reward", { class: "word muted" }), text(0, 78, "advantage", { class: "word muted" }), ...yAxis(P, level, [0, 1]), ...yAxis(P, y, [-tick, 0, tick])];
     parts.push(line(P.left, level(mean), P.right, level(mean), { stroke: "var(--ink)", "stroke-width": 1.5, "stroke-dasharray": "5 3" }));
     parts.push(text(P.right + 6, level(mean) + 5, "mean", { class: "word" }));
     const width = 0.72 * slot;

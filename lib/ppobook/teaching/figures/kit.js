@@ -80,7 +80,7 @@ const STYLE = `
     border: 1px solid var(--faint); border-radius: 10px; padding: 14px 16px; text-align: start;
   }
   .figure * { box-sizing: border-box; }
-  .figure svg { display: block; width: 100%; height: auto; overflow: visible; }
+  .figure svg { display: block; width: 100%; height: auto; overflow: visible; font-size: 14px; }
   .figure svg text { font-family: inherit; fill: var(--ink); }
   .figure svg, .figure label, .figure button, .figure summary { user-select: none; -webkit-user-select: none; }
   label, .title { font-weight: 600; }
@@ -137,8 +137,9 @@ const STYLE = `
   .figure details { margin: 8px 0 0; }
   .figure summary { cursor: pointer; font-size: 14px; color: var(--muted-text); width: fit-content; }
   @container (max-width: 560px) {
-    .panels { grid-template-columns: 1fr; gap: 10px; }
+    .panels { grid-template-columns: 1fr; }
     .sticky { position: sticky; top: 3.6rem; z-index: 1; background: var(--paper); }
+    .question .row { gap: 6px 8px; }
   }
   .unseen { position: absolute; width: 1px; height: 1px; overflow: hidden; clip-path: inset(50%); white-space: nowrap; }
 `;
@@ -157,7 +158,7 @@ function numberList() {
 
 // Parts of a picture. A curve is a path: `svg("path", { d: trace(points) })`.
 const line = (x1, y1, x2, y2, more) => svg("line", { x1, y1, x2, y2, ...more });
-const text = (x, y, words, more) => svg("text", { x, y, class: "word", "font-size": 14, ...more }, words);
+const text = (x, y, words, more) => svg("text", { x, y, class: "word", ...more }, words);
 const dot = (cx, cy, r, hue) => svg("circle", { cx, cy, r, fill: `var(--${hue})`, stroke: "var(--paper)", "stroke-width": 2 });
 const trace = (points) => `M${points.map(([x, y]) => `${x.toFixed(2)} ${y.toFixed(2)}`).join("L")}`;
 function arrow(x1, y1, x2, y2, { colour, width, head }) {
@@ -321,18 +322,24 @@ function prediction({ asks, todo = "", options, right, answer }, chosen = () => 
 // What stands behind a toggle, such as numbers.
 const behind = (words, ...nodes) => html("details", {}, html("summary", {}, words), ...nodes);
 
+// Calls `changed(isNarrow)` when a figure, wide at first, becomes narrow or wide. Returns what to call when it goes away.
+function whenNarrow(root, changed) {
+  let narrow = false;
+  const watcher = new ResizeObserver(() => {
+    if (root.clientWidth < 560 !== narrow) changed(narrow = !narrow);
+  });
+  watcher.observe(root);
+  return () => watcher.disconnect();
+}
+
 // A picture that is drawn anew for a wide and for a narrow figure: `draw(picture, W)` with W of 340 units, or more where
 // there is room. Returns {picture, redraw, close}.
 function twoWidths(root, draw, wide = 720) {
   const picture = svg("svg", { role: "img" });
   let width = wide;
   const redraw = () => draw(picture, width);
-  const watcher = new ResizeObserver(() => {
-    const wanted = root.clientWidth < 560 ? 340 : wide;
-    if (wanted !== width) { width = wanted; redraw(); }
-  });
-  watcher.observe(root);
-  return { picture, redraw, close: () => watcher.disconnect() };
+  const close = whenNarrow(root, (narrow) => { width = narrow ? 340 : wide; redraw(); });
+  return { picture, redraw, close };
 }
 
 // A film in a stage: pictures 0 to `last`, over and over, and a button. It stands still on the last picture for a

@@ -5,9 +5,8 @@ const STYLE_OF_LAG = `
   .lag .panels { margin: 0; }
   .lag .says { margin: 8px 0; min-height: 3em; }
   @container (max-width: 560px) {
-    .lag .settings { grid-template-columns: 1fr; }
-    .lag .says { min-height: 6em; }
-    .lag th, .lag td { padding: 3px 2px; }
+    .lag .says { min-height: 4.4em; }
+    .lag th, .lag td { padding: 3px 2px; font-size: 12px; }
   }
 `;
 const LOOKS = {
@@ -30,11 +29,11 @@ function render({ model, el }) {
   const lagSlider = slider("lag", "Lag, in updates", [0, lags.length - 1], (to) => move(to));
   const guess = prediction({
     asks: "Without a correction, all ratios start at 1, as they do with fresh data. Where does this policy end if its data are 16 updates old?",
-    options: ["Near the reference", "Far away, with much gold", "Far away, with little gold"], right: 2,
+    options: ["Near the reference", "Far, much gold", "Far, little gold"], right: 2,
     answer: "On average, it ends far away, with the least gold of the three.",
   });
-  const W = 340, H = 214, P = { left: 34, right: 244, top: 10, bottom: 176 };
-  const graphs = Object.fromEntries(["gold", "kl"].map((column) => [column, svg("svg", { viewBox: `0 0 ${W} ${H}`, role: "img" })]));
+  const W = 340, P = { left: 34, right: 244, top: 10 };
+  const graphs = Object.fromEntries(["gold", "kl"].map((column) => [column, svg("svg", { role: "img" })]));
   const { cell, put } = numberList();
   const says = html("p", { class: "says" });
   root.prepend(
@@ -48,14 +47,11 @@ function render({ model, el }) {
       html("thead", {}, html("tr", {}, html("th", { scope: "col" }, "At the end, mean"), ...losses.map((loss) => html("th", { scope: "col" }, LOOKS[loss].name)))),
       html("tbody", {}, ...columns.map((column) => html("tr", {}, html("th", { scope: "row" }, NAMES_OF_GAUGES[column][0]), ...losses.map((loss) => cell(`${column}-${loss}`))))))));
 
-  // The axes hold the runs at this lag, in few steps, so that they seldom jump. KL's axis is of its square root.
+  // The axes are the same for all lags, so that curves compare. KL's is of its square root.
   const TICKS = { gold: [-4, -2, 0, 2, 4], kl: [0, 5, 20, 50, 100, 200] };
   function drawGraph(column) {
     const bend = column === "kl" ? (value) => Math.sqrt(Math.max(value, 0)) : (value) => value;
-    const all = runs[at].flat().flatMap((look) => look[column]), end = updates.at(-1);
-    const least = Math.min(0, ...all), most = Math.max(...all);
-    const ticks = TICKS[column].filter((tick, i, all) => (all[i + 1] ?? Infinity) > least && (i === 0 || all[i - 1] < most));
-    const low = bend(ticks[0]), high = bend(ticks.at(-1));
+    const ticks = TICKS[column], low = bend(ticks[0]), high = bend(ticks.at(-1)), end = updates.at(-1);
     const x = (value) => P.left + (value / end) * (P.right - P.left);
     const y = (value) => P.bottom - ((bend(value) - low) / (high - low)) * (P.bottom - P.top);
     const parts = [...yAxis(P, y, ticks), ...xAxis(P, x, updates, "update")];
@@ -102,8 +98,14 @@ function render({ model, el }) {
   }
 
   const link = shared(model, ["lag"], ({ lag }) => move(lag));
-  draw();
-  return () => { close(); link.close(); };
+  const size = (narrow) => {
+    P.bottom = narrow ? 116 : 176;
+    for (const graph of Object.values(graphs)) set(graph, { viewBox: `0 0 ${W} ${P.bottom + 38}` });
+    draw();
+  };
+  size(false);
+  const unwatch = whenNarrow(root, size);
+  return () => { unwatch(); close(); link.close(); };
 }
 
 export default { render };

@@ -24,6 +24,8 @@ const STYLE_OF_SIMPLEX = `
     .simplex .turn { display: block; }
     .simplex .settings { gap: 0 8px; }
     .simplex .methods { gap: 0 10px; }
+    .simplex .methods label { gap: 4px; min-height: 28px; font-size: 14px; }
+    .figure.simplex svg.sample { width: 30px; }
     .simplex th, .simplex td { padding-left: 4px; font-size: 13.5px; }
     .simplex td { width: auto; }
     .simplex td.out::before { content: none; }
@@ -124,6 +126,18 @@ function boxAround(p, eps) {
   return corners;
 }
 
+const RAREST = 0.15; // the least probability of an action that the reader can choose
+
+// The nearest policy with no action rarer than that.
+function nearestInside(values) {
+  let probs = values.map((value) => Math.max(value, RAREST));
+  for (let round = 0; round < 3; round++) {
+    const excess = (sumOf(probs) - 1) / probs.filter((value) => value > RAREST).length;
+    probs = probs.map((value) => (value > RAREST ? Math.max(value - excess, RAREST) : value));
+  }
+  return probs;
+}
+
 // In the plane: action 1 on top, 2 at the lower left, 3 at the lower right, sides of length 1.
 const planeOf = (q) => [q[2] + q[0] / 2, (-Math.sqrt(3) / 2) * q[0]];
 const tripleText = (values, decimals = 2) => `(${values.map((value) => format(value, decimals)).join(", ")})`;
@@ -145,11 +159,11 @@ function markOf({ mark, size, hue }, x, y) {
 function placed(labels, obstacles, frame) {
   const taken = [...obstacles];
   return labels.map(({ text, hue, places }) => {
-    const wide = 8.1 * text.length, high = 16;
+    const wide = 8.6 * text.length, high = 20;
     let best = null;
     for (const [x, y, anchor] of places) {
       const left = anchor === "start" ? x : anchor === "end" ? x - wide : x - wide / 2;
-      const box = { left, right: left + wide, top: y - 12, bottom: y - 12 + high };
+      const box = { left, right: left + wide, top: y - 14, bottom: y - 14 + high };
       const outside = Math.max(0, frame.left - box.left) + Math.max(0, box.right - frame.right)
         + Math.max(0, frame.top - box.top) + Math.max(0, box.bottom - frame.bottom);
       let cost = 200 * outside;
@@ -215,13 +229,13 @@ function render({ model, el }) {
   const [whole, near] = views;
   near.node.setAttribute("role", "img");
 
-  // The old policy moves with the pointer or the arrow keys. No action gets rarer than 2 %.
-  const handle = svg("circle", { class: "handle", r: 16, tabindex: 0, role: "slider", "aria-label": "Old policy, probability of action 1 in percent", "aria-valuemin": 2, "aria-valuemax": 96 });
+  // The old policy moves with the pointer or the arrow keys, but not to an edge: where an action is rare, ten thousand tiny
+  // steps may not reach the end of the clip range, or end far outside.
+  const handle = svg("circle", { class: "handle", r: 16, tabindex: 0, role: "slider", "aria-label": "Old policy, probability of action 1 in percent", "aria-valuemin": 100 * RAREST, "aria-valuemax": 100 - 200 * RAREST });
   whole.node.append(handle);
   const start = (probs) => {
-    const floored = probs.map((value) => Math.max(value, 0.02));
-    old = floored.map((value) => Number((value / sumOf(floored)).toFixed(4)));
-    old[2] = 1 - old[0] - old[1];
+    const [first, second, third] = nearestInside(probs).map((value) => Number(value.toFixed(4)));
+    old = [first, second, third + (1 - first - second - third)];
     advantages = centred(old, advantages);
     choose.value = "-1";
     changed();
@@ -255,20 +269,20 @@ function render({ model, el }) {
   const key = html("div", { class: "quiet" }), note = html("p");
   const panels = html("div", { class: "panels", "data-view": "near" },
     html("div", {}, html("div", { class: "title" }, "All policies over three actions"),
-      html("div", { class: "quiet" }, "at a corner, one action is certain; drag the circle"), whole.node),
+      html("div", { class: "quiet" }, "a corner is one action; drag the circle"), whole.node),
     html("div", {}, html("div", { class: "title" }, "Close to the old policy"),
       html("div", { class: "quiet" }, clipping ? "pink: KL limit; blue: clip range" : "pink: KL limit"), near.node));
   const turn = html("button", { type: "button", class: "turn", onclick: () => {
     const { dataset } = panels;
     dataset.view = dataset.view === "near" ? "whole" : "near";
-    turn.textContent = dataset.view === "near" ? "Show the whole triangle" : "Show the close-up";
-  } }, "Show the whole triangle");
+    turn.textContent = dataset.view === "near" ? "Whole triangle" : "Close-up";
+  } }, "Whole triangle");
 
   root.prepend(
     guess.node,
     html("div", { class: "settings" }, ...(stepping ? control("length", "Step length α", lengths) : [])),
-    panels, turn,
-    html("div", { class: "row methods" }, ...legend),
+    panels,
+    html("div", { class: "row methods" }, ...legend, turn),
     behind("Numbers and other settings",
       html("div", { class: "row" }, html("label", { for: "preset" }, "Start"), choose),
       html("div", { class: "settings" },
@@ -348,6 +362,7 @@ function render({ model, el }) {
       const parts = [];
       if (!small) parts.push(svg("rect", { x: 18, y: 7, width: 304, height: 304, fill: "none", stroke: "var(--line)", "stroke-dasharray": "2 4" }));
       parts.push(svg("path", { d: pathOf(view, [[1, 0, 0], [0, 1, 0], [0, 0, 1]], "Z"), fill: "none", stroke: "var(--line)", "stroke-width": 1.5 }));
+      if (small) parts.push(svg("path", { d: pathOf(view, [[1, 0, 0], [0, 1, 0], [0, 0, 1]].map(nearestInside), "Z"), fill: "none", stroke: "var(--line)", "stroke-dasharray": "1 4" }));
       parts.push(svg("path", { d: pathOf(view, ball, "Z"), fill: "var(--trpo)", "fill-opacity": 0.2, stroke: "var(--trpo)", "stroke-width": 1.8 }));
       if (clipping) parts.push(svg("path", { d: pathOf(view, box, "Z"), fill: "none", stroke: "var(--ppo)", "stroke-width": 1.8 }));
       for (const { method, points } of rest) {

@@ -1,13 +1,14 @@
-// E6. What λ trades. The reader slides λ and γ and chooses a critic: the weights on the n-step returns, and the squared
-// bias, the variance and their sum in a world whose true values are known.
+// E6. What λ trades. The reader slides λ and chooses a critic: the weights on the n-step returns, and the squared bias, the
+// variance and their sum in a world whose true values are known. γ and the numbers are folded.
 
 const STYLE_OF_SWEEP = `
-  .sweep .settings { grid-template-columns: auto 1fr auto 1fr; }
   .sweep .shown { min-width: 3.1em; }
   .sweep .says { min-height: 3em; }
   @container (max-width: 560px) {
-    .sweep .settings { grid-template-columns: auto 1fr; gap: 0 8px; }
-    .sweep .says { min-height: 5.8em; }
+    .sweep .settings, .sweep .panels { margin: 0; }
+    .sweep .row { gap: 6px 8px; }
+    .sweep .row button, .sweep .row select { font-size: 13.5px; padding: 4px 8px; }
+    .sweep .says { margin: 4px 0 0; min-height: 4.4em; }
   }
 `;
 
@@ -37,32 +38,30 @@ function render({ model, el }) {
   const choose = choice("critic", critics.map(({ name }) => name), (critic) => { move({ critic }); guess.moved(); });
   const button = html("button", { type: "button", onclick: () => move({ l: best() }) }, "To the least sum");
 
-  const W = 340, H = 206, P = { left: 46, right: 332, top: 14, bottom: 160 };
+  const W = 340, H = 164, P = { left: 46, right: 332, top: 14, bottom: 124 };
   const weights = svg("svg", { viewBox: `0 0 ${W} ${H}`, role: "img" });
-  const curves = svg("svg", { viewBox: `0 0 ${W} ${H}`, class: "curves", role: "img" });
+  const curves = svg("svg", { viewBox: `0 0 ${W} ${H}`, role: "img" });
   draggable(curves, (px) => move({ l: nearest(lambdas, (px - P.left) / (P.right - P.left)) }));
 
   const { fact, put } = numberList();
   const says = html("p", { class: "says" });
   const guess = prediction({
-    asks: "A wrong critic takes the place of a right one. Where does the λ with the least error move?",
-    options: ["Toward 0", "Toward 1", "Nowhere"], right: 1,
+    asks: "A wrong critic takes the place of a right one. Which way does the λ with the least error move?",
+    options: ["Down", "Up", "It stays"], right: 1,
     answer: "A larger λ asks the critic later, and so less: with each of the wrong critics, the least sum is at a larger λ than with the right one.",
   });
 
   root.prepend(
     guess.node,
-    html("div", { class: "row" }, html("label", { for: "critic" }, "A critic"), choose, button),
-    html("div", { class: "settings sticky" }, ...lamSlider.parts, ...gammaSlider.parts),
+    html("div", { class: "row" }, html("label", { for: "critic" }, "Critic"), choose),
+    html("div", { class: "settings sticky" }, ...lamSlider.parts),
     html("div", { class: "panels" },
       html("div", {},
-        html("div", { class: "title" }, "Weights of the n-step returns"),
-        html("div", { class: "quiet" }, `(1 − λ) λⁿ⁻¹; last bar: all n ≥ ${bars + 1}`), weights),
+        html("div", { class: "title" }, "Weights of the n-step returns"), weights),
       html("div", {},
-        html("div", { class: "title" }, "Error of the advantage"),
-        html("div", { class: "quiet" }, "against λ, exact; drag λ"), curves)),
+        html("div", { class: "title" }, "Error of the advantage, against λ"), curves)),
     says,
-    behind("Numbers", html("dl", { class: "facts" },
+    behind("Numbers and γ", html("div", { class: "settings" }, ...gammaSlider.parts), button, html("dl", { class: "facts" },
       fact("squared_bias", "bias²"), fact("variance", "variance"), fact("sum", "sum"),
       fact("best", "least sum at λ"), fact("reach", "reach 1/(1 − γλ)"))));
 
@@ -117,7 +116,7 @@ function render({ model, el }) {
     const end = lambdas.length - 1;
     const heavy = bias[0] > 0.04 * top;
     if (heavy) parts.push(text(x(lambdas[2]), y(bias[2]) + 22, "bias²"), name("variance", variance, 5));
-    else parts.push(text(x(0.62), y(0) - 6, "bias²"), text(P.right, y(variance[17]) + 17, "variance", { "text-anchor": "end" }));
+    else parts.push(text(x(0.645), y(0) - 4, "bias²"), text(P.right, y(variance[17]) + 17, "variance", { "text-anchor": "end" }));
     parts.push(name("sum", all, heavy ? 4 : 15, { "font-weight": 600, "text-anchor": heavy ? "start" : "end" }));
     const px = x(lambdas[at.l]);
     for (const values of [bias, variance]) parts.push(svg("circle", { cx: px, cy: y(values[at.l]), r: 4.5, fill: "var(--muted)" }));

@@ -1,53 +1,51 @@
-// E2. One text in the course of an update: each token's log-probability before and now, its ratio, whether the clip has
-// stopped it, and what its gradient does. The token that is chosen is written out in numbers.
+// E2. One text in the course of an update: each token's ratio, whether the clip has stopped it, and what its gradient does.
+// Other texts, the update without the clip, and the token that is chosen, written out in numbers, are folded.
 
 const STYLE_OF_TOKENS = `
   .tokens .row .row { gap: 6px; }
-  .tokens .settings { grid-template-columns: auto 1fr auto 1fr; margin: 6px 0 8px; }
+  .tokens .settings { margin: 0; }
   .tokens table { width: 100%; border-collapse: separate; border-spacing: 0; table-layout: fixed; }
   .tokens th { font-weight: 600; font-size: 14px; padding: 2px 4px; text-align: right; vertical-align: bottom; }
-  .tokens th:first-child { text-align: left; width: 15%; padding-left: 0; }
-  .tokens th.plot { width: 34%; text-align: center; }
+  .tokens th:first-child { text-align: left; width: 17%; padding-left: 0; }
+  .tokens th.plot { width: 52%; text-align: center; }
   .tokens th.does { width: 15%; text-align: left; }
   .tokens td { padding: 0 4px; text-align: right; font-size: 14px; border-bottom: 1px solid var(--faint); }
   .tokens tbody th { font-weight: 400; border-bottom: 1px solid var(--faint); padding: 1px 0; }
   .tokens td.does { text-align: left; white-space: nowrap; }
-  .tokens td button, .tokens tbody th button { display: block; width: 100%; min-height: 26px; padding: 1px 4px; text-align: left; border-color: transparent; background: none; }
-  .tokens tbody th button:hover { border-color: var(--line); }
-  .tokens tbody th button[aria-pressed=true] { box-shadow: 0 0 0 2px var(--ink); background: var(--raised); font-weight: 600; }
-  .tokens tr.chosen td { background: var(--raised); }
+  .tokens tbody button { display: block; width: 100%; min-height: 24px; padding: 0 4px; text-align: left; border: 0; background: none; }
+  .tokens tr.chosen { background: var(--raised); outline: 2px solid var(--ink); outline-offset: -1px; }
   .tokens .good { color: var(--good-text); }
   .tokens .bad { color: var(--bad-text); }
-  .tokens .lane { position: relative; height: 26px; overflow: hidden; }
+  .tokens .lane { position: relative; height: 24px; overflow: hidden; }
   .tokens .lane i { position: absolute; }
   .tokens .lane .box { top: 0; bottom: 0; background: var(--faint); opacity: 0.6; }
   .tokens .lane .one { left: 50%; top: 0; bottom: 0; border-left: 1px solid var(--line); }
-  .tokens .lane .stem { top: 12px; height: 2px; }
-  .tokens .lane .dot { top: 7px; width: 12px; height: 12px; margin-left: -6px; border-radius: 50%; border: 2.5px solid; }
+  .tokens .lane .stem { top: calc(50% - 1px); height: 2px; }
+  .tokens .lane .dot { top: calc(50% - 6px); width: 12px; height: 12px; margin-left: -6px; border-radius: 50%; border: 2.5px solid; }
   .tokens .lane .dot.beyond { border-radius: 2px; }
   .tokens .lane .dot.flat { background: var(--paper) !important; }
   .tokens .scale { position: relative; height: 1.3em; font-size: 13px; font-weight: 400; }
   .tokens .scale span { position: absolute; transform: translateX(-50%); }
   .tokens .key { margin: 4px 0 0; font-size: 14px; }
-  .tokens .sum { margin: 10px 0 0; padding: 8px 12px; border-left: 4px solid var(--ppo); min-height: 10.2em; }
+  .tokens .sum { margin: 10px 0 0; padding: 8px 12px; border-left: 4px solid var(--ppo); }
   .tokens .sum p { margin: 0 0 3px; }
   .tokens .sum .result { font-weight: 600; }
-  .tokens .whole { margin: 0 0 6px; }
-  .tokens .whole b { font-size: 17px; }
+  .tokens .whole { margin: 0 0 4px; }
   .tokens dl { display: grid; grid-template-columns: repeat(3, 1fr); gap: 4px 14px; margin: 10px 0 0; }
   .tokens dl div { border-top: 2px solid var(--faint); padding-top: 3px; }
   .tokens dt { font-size: 14px; color: var(--muted-text); }
   .tokens dd { margin: 0; font-weight: 600; font-size: 16px; }
   @container (max-width: 560px) {
-    .tokens .settings { grid-template-columns: auto 1fr; gap: 0 8px; }
     .tokens th, .tokens td { font-size: 12.5px; padding: 0 0 0 4px; }
-    .tokens tbody th button { font-size: 13px; padding: 1px 2px; }
-    .tokens th.logp, .tokens td.logp { display: none; }
-    .tokens th:first-child { width: 25%; }
-    .tokens th.plot { width: 38%; }
-    .tokens th.does { width: 22%; }
+    .tokens tbody th { padding: 0; }
+    .tokens tbody button { font-size: 13px; min-height: 20px; padding: 0 2px; line-height: 1.2; }
+    .tokens .lane { height: 20px; }
+    .tokens th:first-child { width: 22%; }
+    .tokens th.plot { width: 42%; }
+    .tokens th.does { width: 21%; }
+    .tokens .key { font-size: 13px; line-height: 1.35; }
     .tokens dl { grid-template-columns: 1fr 1fr; }
-    .tokens .sum { min-height: 15em; padding: 8px 0 8px 10px; }
+    .tokens .sum { padding: 8px 0 8px 10px; }
   }
 `;
 
@@ -95,35 +93,36 @@ function render({ model, el }) {
   // The guess is about the first text, in the first path.
   const whole = Math.exp(texts[0].fresh[0].at(-1).reduce((total, logp, t) => total + logp - texts[0].old[t], 0));
   const guess = prediction({
-    asks: `The clip acts on each token's ratio. Where does the ratio of the whole text end after ${steps.at(-1)} gradient steps?`,
+    asks: `The clip acts on each token's ratio. After ${steps.at(-1)} gradient steps, where is the ratio of the whole text?`,
     options: [`Within ${format(at.clip_eps, 1)} of 1`, "Further away"], right: Math.abs(whole - 1) > at.clip_eps ? 1 : 0,
-    answer: `It is the product of all the tokens' ratios, and ends at ${format(whole, 2)}. Now choose the update without the clip.`,
+    answer: `It is the product of all the tokens' ratios, and ends at ${format(whole, 2)}.`,
   });
+  const numbers = behind("One token in numbers, other texts",
+    html("div", { class: "row" }, labelled("text", "Text", chooseText), labelled("path", "Update", choosePath, paths.length > 1 ? {} : { style: "display: none" })),
+    html("div", { class: "settings" }, ...clipSlider.parts),
+    sum,
+    html("dl", {}, fact("kl", "mean log-ratio, old − new"), fact("clip_fraction", "outside the range"), fact("flat_fraction", "without gradient")));
   root.prepend(
     guess.node,
-    html("div", { class: "row" }, labelled("text", "Text", chooseText), labelled("path", "Update", choosePath, paths.length > 1 ? {} : { style: "display: none" })),
-    html("div", { class: "settings" }, ...stepSlider.parts, ...clipSlider.parts),
+    html("div", { class: "settings" }, ...stepSlider.parts),
     html("p", { class: "whole" }, "Ratio of the whole text: ", number("product", "b")),
     html("table", {},
-      html("thead", {}, html("tr", {}, html("th", { scope: "col" }, "token"), html("th", { scope: "col", class: "logp" }, "log π", html("sub", {}, "old")),
-        html("th", { scope: "col", class: "logp" }, "log π", html("sub", {}, "θ")), html("th", { scope: "col", class: "plot" }, "ratio", scale),
-        html("th", { scope: "col" }, html("span", { class: "unseen" }, "ratio in numbers")), html("th", { scope: "col", class: "does" }, "gradient"))),
+      html("thead", {}, html("tr", {}, html("th", { scope: "col" }, "token"), html("th", { scope: "col", class: "plot" }, html("span", { class: "unseen" }, "ratio"), scale),
+        html("th", { scope: "col" }, "ratio"), html("th", { scope: "col", class: "does" }, "gradient"))),
       body),
-    html("p", { class: "quiet key" }, "Green: A > 0. Orange: A < 0. Hollow: it has gone far enough, no gradient. Square: beyond the axis. Gray: the clip range."),
-    sum,
-    behind("More numbers", html("dl", {}, fact("kl", "mean log-ratio, old − new"), fact("clip_fraction", "outside the range"), fact("flat_fraction", "without gradient"))));
+    html("p", { class: "quiet key" }, "Green: A > 0. Orange: A < 0. Hollow: past the clip range, no gradient. Square: beyond the axis. Gray: the clip range."),
+    numbers);
 
   function rows() {
     const text = texts[at.text];
     cells = text.words.map((word, t) => {
-      const button = html("button", { type: "button", onclick: () => move({ token: t }), onfocus: () => { if (at.token !== t) move({ token: t }); } }, word);
-      const node = (name, more = "") => html("td", { class: `number ${more}`, "data-number": `${name}-${t}` });
-      const old = node("old", "logp"), fresh = node("new", "logp"), ratio = node("ratio"), slope = html("td", { class: "does", "data-number": `slope-${t}` });
+      const button = html("button", { type: "button", onclick: () => { numbers.open = true; move({ token: t }); }, onfocus: () => { if (at.token !== t) move({ token: t }); } }, word);
+      const ratio = html("td", { class: "number", "data-number": `ratio-${t}` }), slope = html("td", { class: "does", "data-number": `slope-${t}` });
       const box = html("i", { class: "box" }), stem = html("i", { class: "stem" }), dot = html("i", { class: "dot" });
       const lane = html("div", { class: "lane", "aria-hidden": "true" }, box, html("i", { class: "one" }), stem, dot);
       const row = html("tr", { onpointermove: (event) => { if (event.pointerType === "mouse" && at.token !== t) move({ token: t }); } },
-        html("th", { scope: "row" }, button), old, fresh, html("td", {}, lane), ratio, slope);
-      return { row, button, old, fresh, ratio, slope, box, stem, dot };
+        html("th", { scope: "row" }, button), html("td", {}, lane), ratio, slope);
+      return { row, button, ratio, slope, box, stem, dot };
     });
     body.replaceChildren(...cells.map(({ row }) => row));
   }
@@ -136,8 +135,6 @@ function render({ model, el }) {
     const found = text.words.map((_, t) => tokenOf(text.old[t], fresh[t], text.advantages[t], eps));
     cells.forEach((cell, t) => {
       const one = found[t], kind = text.advantages[t] > 0 ? "good" : "bad", hue = text.advantages[t] ? `var(--${kind})` : "var(--muted)";
-      put(cell.old, text.old[t], format(text.old[t]));
-      put(cell.fresh, fresh[t], format(fresh[t]));
       put(cell.ratio, one.ratio, format(one.ratio));
       const back = one.outside && !one.flat && one.slope;
       put(cell.slope, one.slope, one.flat ? "stopped" : !one.slope ? "none" : one.slope > 0 ? (back ? "↑ back" : "↑ up") : back ? "↓ back" : "↓ down");
