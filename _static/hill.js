@@ -2,6 +2,7 @@
 // and a limit that they switch on. tools/front_picture.py has the same world as tables, and draws how the map begins.
 {
   const GAMMA = 0.85, LIMIT = 0.05, STEPS = 10, START = [-3.2, -1.8];
+  const ASKED = 240; // the step size of the guess
   const WEST = -6.4, NORTH = 5.3, PIXELS = 35; // of the map
   const along = ([x, y], [u, v], share = 1) => [x + share * u, y + share * v];
 
@@ -111,7 +112,8 @@
     if (!root) return;
     const part = (selector) => root.querySelector(selector);
     const slider = part("#hill-size"), limit = part("#hill-limit"), says = part(".says"), label = part("text.stuck");
-    let waiting = 0, jump = null;
+    const answers = [...root.querySelectorAll(".answers button")];
+    let waiting = 0, jump = null, chosen = null, seen = false;
 
     // A ball goes along the path, once the reader has let go.
     const roll = (path) => {
@@ -133,7 +135,15 @@
       const rings = cut.slice(0, 6).map(ring).filter((points) => points.every(([, y]) => Math.abs(y) < 5));
       set(part(".rings"), { d: rings.map((points) => `${trace(points)}Z`).join("") });
       const { words, stuck } = story(size, limited, path, cut);
-      says.textContent = words;
+      // The guess is marked once its step size has been tried.
+      const here = size === ASKED && !limited;
+      seen ||= here;
+      for (const one of answers) {
+        const mark = "right" in one.dataset ? "right" : one === chosen ? "wrong" : "";
+        set(one, { "aria-pressed": one === chosen, "data-mark": chosen && seen ? mark : "" });
+      }
+      const verdict = chosen && here ? ("right" in chosen.dataset ? "Right. " : "Not quite. ") : "";
+      says.textContent = verdict + words + (chosen && !seen ? ` Now try ${ASKED}.` : "");
       const [x, y] = place(path[STEPS]);
       label.textContent = stuck ? "stuck" : "";
       set(label, { x: Math.min(Math.max(x, 30), 460), y: y < 280 ? y + 28 : y - 16 });
@@ -150,6 +160,7 @@
         roll(path);
       }, 350);
     };
+    for (const one of answers) one.addEventListener("click", () => { chosen = one; show(); });
     slider.addEventListener("input", change);
     limit.addEventListener("change", change);
     show();

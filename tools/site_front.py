@@ -31,7 +31,7 @@ def variables(name: str, short: str = "") -> str:
 
 def hill(drawing: str, template: str) -> str:
     """The hill as the page holds it."""
-    colors = "".join(map(variables, ("vanilla", "trpo", "paper", "muted", "ink")))
+    colors = "".join(map(variables, ("vanilla", "trpo", "good", "bad", "paper", "muted", "ink")))
     # Without scripts the theme is always the light one.
     still = f'<img class="front" src="_static/front.svg" width="614" height="307" alt="{FRONT_ALT}">'
     page = template.replace("<!-- hill.svg -->", drawing).replace("<!-- front.svg -->", still)

@@ -49,7 +49,7 @@ def drawn() -> figures.Figure:
         {"turns": turns, "stops": turns[:2]},
         ground=[[-1.5, 0.0, 1.5, 0.0]],
         alt="A film of a line that turns, and of one that stops.",
-        ends={"turns": "half a turn", "stops": "at rest"},
+        ends={"turns": (True, "half a turn"), "stops": (False, "at rest")},
     )
 
 
@@ -92,7 +92,7 @@ def build(folder: Path) -> Path:
             os.environ["PPOBOOK_BUILD"] = before
     v4 = nbformat.v4
     for page, (data, metadata) in bundles.items():
-        name = f"{data[figures.MIME]['module']}-figure"
+        name = f"{page}-figure"
         cell = v4.new_code_cell("figure", execution_count=1)
         cell.metadata["mystnb"] = {"figure": {"caption": CAPTION, "name": name}}
         cell.metadata["tags"] = ["hide-input"]

@@ -268,3 +268,14 @@ def test_the_film_plays_and_can_be_stopped(page: Page, http: str) -> None:
 def test_a_figure_fits_a_phone(open_page: Any, http: str, name: str) -> None:
     page = open_page(phone=True)
     fits(page, live(page, http, name), 380)
+
+
+@pytest.mark.parametrize(
+    "name", ["index", "simplex", "gae", "entropy", "sweep", "maps", "tokens", "beta", "group", "lag"]
+)
+def test_a_figure_is_no_taller_than_a_phone(open_page: Any, http: str, name: str) -> None:
+    page = open_page(phone=True)
+    page.set_viewport_size({"width": 390, "height": 844})
+    box = live(page, http, name).bounding_box()
+    assert box
+    assert box["height"] <= 760

@@ -51,8 +51,9 @@ def test_every_size_with_and_without_the_division(page: Page, http: str) -> None
     numbers_agree(figure, 1, guessed=False)
     figure.get_by_role("button", name="1 in 3").click()
     figure.get_by_role("button", name="Draw 20").click()
+    figure.get_by_text("Numbers, and divided advantages").click()
     for size in ("4", "8", "16", "64"):
-        figure.get_by_label("Group size").select_option(size)
+        figure.get_by_label("Size G").select_option(size)
         for p in ("0", "0.02", "0.3", "0.5", "0.97", "1"):
             figure.get_by_role("slider").fill(p)
             figure.get_by_label("divide by").set_checked(checked=p == "0.3")
@@ -73,9 +74,9 @@ def test_the_question_its_answer_and_the_goal_by_keyboard(page: Page, http: str)
     figure.get_by_role("button", name="2 in 3").press("Enter")
     expect(goal).to_contain_text("✓ Right")
     for times in range(3):
-        figure.get_by_role("button", name="Draw a group").press("Enter")
+        figure.get_by_role("button", name="Draw 1").press("Enter")
         numbers_agree(figure, 2 + times)
-    size = figure.get_by_label("Group size")
+    size = figure.get_by_label("Size G")
     size.press("ArrowDown")
     expect(size).to_have_value("16")
     expect(goal).to_contain_text("✓ Reached: 0.44. But each group now costs 16 completions")
@@ -88,7 +89,7 @@ def test_the_question_its_answer_and_the_goal_by_keyboard(page: Page, http: str)
 def test_the_curve_is_a_handle_of_p(page: Page, http: str) -> None:
     figure = live(page, http, "group")
     figure.get_by_role("button", name="2 in 3").click()
-    box = figure.locator("svg.curve").bounding_box()
+    box = figure.locator("svg.slides").bounding_box()
     assert box
     page.mouse.move(box["x"] + box["width"] / 4, box["y"] + 60)
     page.mouse.down()

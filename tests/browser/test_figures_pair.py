@@ -22,7 +22,7 @@ def numbers_agree(figure: Locator) -> dict[str, Any]:
         float(figure.locator(f"#{name}").get_attribute("aria-valuetext") or "nan") for name in ("h", "beta")
     )
     pair = int(figure.locator("#pair").input_value())
-    shared = figure.locator("#policy").input_value() == "shared"
+    shared = figure.locator("#policy").input_value() == "0"
     shown = all_held(figure)
     two = _pair._PAIRS[pair]
     found = _pair.pair_moved(_pair._REF, _pair._KIND, two, h, shared=shared, beta=beta)
@@ -39,9 +39,9 @@ def test_the_chosen_text_falls_if_kind_words_share_a_parameter(page: Page, http:
     figure.get_by_role("slider", name="Distance h").fill("40")
     for pair in ("0", "1", "2", "3"):
         figure.get_by_label("People chose").select_option(pair)
-        figure.get_by_label("Policy").select_option("own")
+        figure.get_by_label("Policy").select_option("1")
         assert numbers_agree(figure)["chosen"] > 0
-        figure.get_by_label("Policy").select_option("shared")
+        figure.get_by_label("Policy").select_option("0")
         numbers_agree(figure)
     figure.get_by_label("People chose").select_option("0")
     assert numbers_agree(figure)["chosen"] < 0

@@ -12,7 +12,7 @@ from playwright.sync_api import Locator, Page, expect
 from ppobook.experiments import results
 from ppobook.teaching import figures
 
-from .figure_site import all_held, live
+from .figure_site import all_held, held, live
 
 # On the worker that has built the small site.
 pytestmark = pytest.mark.xdist_group("figures")
@@ -46,6 +46,7 @@ def cell_agrees(figure: Locator) -> dict[str, Any]:
 
 def test_every_map_and_what_its_cells_show(page: Page, http: str) -> None:
     figure = live(page, http, "maps")
+    figure.get_by_text("Other maps and numbers").click()
     for i, one in enumerate(STATE()["maps"]):
         figure.get_by_label("Map of", exact=True).select_option(str(i))
         shared = cell_agrees(figure)
@@ -55,8 +56,8 @@ def test_every_map_and_what_its_cells_show(page: Page, http: str) -> None:
             cell_agrees(figure)
         assert figure.get_attribute("data-row") == str(len(one["values"]) - 1)
     figure.locator("svg.map").press("ArrowLeft")
-    for view in ("fell", *GAUGES):
-        figure.locator(f"[data-view={view}]").click()
+    for view in range(2 + len(GAUGES)):
+        figure.get_by_label("Show", exact=True).select_option(str(view))
         cell_agrees(figure)
     texts = figure.locator("svg.map text.number").all_text_contents()
     at = 6 * int(figure.get_attribute("data-row") or -1) + int(figure.get_attribute("data-column") or -1)
@@ -65,11 +66,11 @@ def test_every_map_and_what_its_cells_show(page: Page, http: str) -> None:
 
 def test_a_prediction_is_answered_by_the_gauge(page: Page, http: str) -> None:
     figure = live(page, http, "maps")
-    figure.get_by_role("button", name="On the ridge").click()
+    figure.get_by_role("button", name="In good runs").click()
     answer = figure.locator(".answer")
     expect(answer).to_have_text("Now try it.")
-    figure.locator("[data-view=ev]").click()
-    expect(answer).to_contain_text("Right. In the map of clip ranges")
+    figure.get_by_label("Show", exact=True).select_option("explained variance < −0.1")
+    expect(answer).to_contain_text("Right. It rings most often at ε = 0.4")
 
 
 # The two learning rates
@@ -81,10 +82,10 @@ def test_what_comes_after_eight_updates(page: Page, http: str) -> None:
     slow, fast = (runs[runs["case"] == case] for case in ("healthy", "learning rate ten times"))
     figure.get_by_role("button", name="They stay ahead").click()
     for update in (8, 30):
-        figure.get_by_role("slider", name="Update").fill(str(update))
-        shown = all_held(figure)
+        figure.get_by_role("slider", name="Update").fill(str(update - 1))
+        shown = held(figure, "mean-0")
         for i, side in enumerate((slow, fast)):
             curves = side.pivot(index="seed", columns="update", values="return_mean").ffill(axis=1)
-            assert shown[f"mean-{i}"] == pytest.approx(curves[update].mean(), abs=0.5)
+            assert shown[i] == pytest.approx(curves[update].mean(), abs=0.5)
     arrived = (fast.groupby("seed")["final"].first() >= 475).sum()
     expect(figure.locator(".answer")).to_contain_text(f"Only {arrived} of the ten")

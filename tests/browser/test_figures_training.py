@@ -78,7 +78,7 @@ def policies_agree(figure: Locator) -> dict[str, Any]:
 def test_entropy_collapse_by_keyboard(page: Page, address: str) -> None:
     figure = live(page, address, "entropy")
     expect(figure).to_have_attribute("data-playing", "false")
-    figure.get_by_role("button", name="More than half").click()
+    figure.get_by_role("button", name="Over half").click()
     policies_agree(figure)
     figure.get_by_role("slider", name="Update").focus()
     for key, update in (("ArrowLeft", "35"), ("Home", "0"), ("ArrowRight", "5"), ("End", "120")):
@@ -89,6 +89,7 @@ def test_entropy_collapse_by_keyboard(page: Page, address: str) -> None:
     assert shown["without-found"] < shown["with-found"]
     expect(figure.locator(".answer")).to_contain_text(f"Right. Only {shown['without-found']} do.")
     figure.get_by_role("slider", name="Update").fill("40")
+    figure.get_by_text("Numbers and other bonuses").click()
     for coef in ("0", "1", "2"):
         figure.get_by_label("Bonus with entropy coefficient").select_option(coef)
         assert policies_agree(figure)["with-entropy"] > policies_agree(figure)["without-entropy"]

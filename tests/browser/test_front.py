@@ -153,6 +153,18 @@ def test_keyboard_and_touch(open_page: Any, front: str) -> None:
     expect(hill.locator("output")).to_have_text("10")
 
 
+def test_the_guess_is_marked_once_its_step_size_was_tried(page: Page, front: str) -> None:
+    hill = live(page, front)
+    wrong, says = hill.get_by_role("button", name="At the top"), hill.locator(".says")
+    wrong.click()
+    expect(says).to_have_text("Ten steps of size 40 lead to the top of the hill. Now try 240.")
+    hill.locator("input[type=range]").fill("240")
+    expect(says).to_contain_text("Not quite. Step 3 jumps over the top")
+    expect(wrong).to_have_attribute("data-mark", "wrong")
+    hill.get_by_role("button", name="Far below").click()
+    expect(says).to_contain_text("Right. Step 3 jumps over the top")
+
+
 @pytest.mark.parametrize("size", [DESKTOP, PHONE], ids=["desktop", "phone"])
 def test_nothing_moves_when_the_script_comes_or_the_reader_plays(page: Page, front: str, size: dict) -> None:
     page.forgiven += ["ERR_FAILED"]  # type: ignore[attr-defined]

@@ -177,7 +177,9 @@ LINE = [[0.0, 0.0, 1.0, 2.0]]
 def a_drawn_film():
     pictures = {"before": [LINE, LINE], "after": [LINE] * 20}
     ground = [[0.0, 0.0, 4.0, 0.0]]
-    return figures.drawn_film(pictures, ground=ground, alt="A film of a line.", ends={"after": "9 points"})
+    return figures.drawn_film(
+        pictures, ground=ground, alt="A film of a line.", ends={"after": (True, "9 points")}
+    )
 
 
 # The mould
@@ -212,18 +214,18 @@ MAKERS = {
 }
 
 
-@pytest.mark.parametrize("module", MAKERS)
-def test_what_a_notebook_stores(monkeypatch, module):
+@pytest.mark.parametrize("name", MAKERS)
+def test_what_a_notebook_stores(monkeypatch, name):
     monkeypatch.setenv("PPOBOOK_BUILD", "1")
-    figure = MAKERS[module]()
+    figure = MAKERS[name]()
     data, metadata = figure._repr_mimebundle_()
     assert set(data) == {figures.MIME, "image/png", "text/plain"}
-    assert data[figures.MIME] == {"module": module, "state": figure.state, "alt": figure.alt}
+    assert data[figures.MIME] == {"module": figure.module, "state": figure.state, "alt": figure.alt}
     assert figure.alt in data["text/plain"]
     picture = Image.open(io.BytesIO(base64.b64decode(data["image/png"])))
     assert picture.size == (2 * metadata["image/png"]["width"], 2 * metadata["image/png"]["height"])
     assert len(json.dumps(data)) < 250_000
-    assert MAKERS[module]().still() == data["image/png"], "the same bytes each time"
+    assert MAKERS[name]().still() == data["image/png"], "the same bytes each time"
 
 
 def test_with_a_kernel_there_is_a_live_view(monkeypatch):

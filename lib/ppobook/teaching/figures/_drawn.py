@@ -24,7 +24,7 @@ def drawn_film(
     ground: ArrayLike,
     alt: str,
     rate: float = 16,
-    ends: Mapping[str, str] | None = None,
+    ends: Mapping[str, tuple[bool, str]] | None = None,
     goal: str = "",
 ) -> Figure:
     """Show episodes as line drawings, side by side, looping; still where a reader wants no motion.
@@ -39,8 +39,8 @@ def drawn_film(
         What the film shows, for someone who cannot see it.
     rate : float above 0
         Pictures a second.
-    ends : mapping of str to str, optional
-        What to say of an episode when it is over.
+    ends : mapping of str to (bool, str), optional
+        What to say of an episode when it is over: whether it ended well, and how.
     goal : str, optional
         A line above the film: what to look for, or what to ask.
     """
@@ -48,7 +48,7 @@ def drawn_film(
     shown: list[dict[str, Any]] = []
     for name, pictures in episodes.items():
         drawings = [_lines(picture) for picture in pictures]
-        shown.append({"name": name, "end": (ends or {}).get(name, ""), "pictures": drawings})
+        shown.append({"name": name, "end": (ends or {}).get(name), "pictures": drawings})
     every = np.concatenate([below, *(lines for one in shown for lines in one["pictures"])])
     x, y = every[:, [0, 2]], every[:, [1, 3]]
     frame = [round(float(edge), 2) for edge in (x.min(), y.min(), x.max(), y.max())]
@@ -84,6 +84,6 @@ def _still(picture: Picture, episodes: list[dict[str, Any]], ground: np.ndarray,
         ):
             for x1, y1, x2, y2 in lines:
                 ax.plot([x1, x2], [y1, y2], color=style.colour(colour), alpha=strength, lw=2)
-        ax.set_title(": ".join(filter(None, (one["name"], one["end"]))), fontsize=13)
+        ax.set_title(one["name"] + (f": {one['end'][1]}" if one["end"] else ""), fontsize=13)
         ax.set(xlim=(left, right), ylim=(bottom, top), aspect="equal")
         ax.axis("off")

@@ -26,7 +26,7 @@ _GAUGES = {
     "ev": ("explained variance < −0.1", "ev_min"),
     "entropy": ("entropy < a tenth", "entropy_min"),
 }
-# Colour and matplotlib's marker; the script has the same shapes.
+# Colour and matplotlib's marker, in the still picture.
 _MARKS = {"kl": ("ppo", "o"), "clip": ("good", "s"), "ev": ("trpo", "^"), "entropy": ("vanilla", "D")}
 
 

@@ -4,20 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from ppobook.experiments import results
-from ppobook.teaching import style
-from ppobook.teaching.figures._figure import Figure
+from ppobook.teaching.figures._reveal import reveal
 
 if TYPE_CHECKING:
-    from matplotlib.figure import Figure as Picture
-    from numpy.typing import NDArray
+    from ppobook.teaching.figures._figure import Figure
 
-# The name of a learning rate, its case in the record, and its colour in the still picture.
-_SIDES = {"0.003": ("healthy", "ppo"), "0.03": ("learning rate ten times", "bad")}
-# The most that CartPole pays, the return of a good policy, and the update at which the reader guesses.
-_TOP, _GOOD, _FIRST = 500, 475, 8
+# The return of a good policy, and the update at which the reader guesses.
+_GOOD, _FIRST = 475, 8
 
 
 def two_rates() -> Figure:
@@ -27,37 +21,38 @@ def two_rates() -> Figure:
     update in which no episode ended shows the return of the update before.
     """
     runs = results("practice_gauges")
-    curves, arrived = {}, {}
-    for name, (case, _) in _SIDES.items():
-        mine = runs[runs["case"] == case]
-        table = mine.pivot(index="seed", columns="update", values="return_mean").ffill(axis=1)
-        curves[name] = table.to_numpy()
-        arrived[name] = int((mine.groupby("seed")["final"].first() >= _GOOD).sum())
-    early, late = ({name: x[:, at].mean() for name, x in curves.items()} for at in (_FIRST - 1, -1))
-    alt = f"""
-        Return against updates for learning rates 0.003 and 0.03, ten runs of each. After {_FIRST} updates the
-        means are {early["0.003"]:.0f} and {early["0.03"]:.0f}; after {curves["0.03"].shape[1]} they are
-        {late["0.003"]:.0f} and {late["0.03"]:.0f}. {arrived["0.003"]} and {arrived["0.03"]} of ten trained
-        policies earn {_GOOD} or more.
-    """
-    state = {
-        "update": _FIRST,
-        "first": _FIRST,
-        "top": _TOP,
-        "good": _GOOD,
-        "sides": [
-            {"name": name, "arrived": arrived[name], "runs": [" ".join(f"{x:.0f}" for x in run) for run in x]}
-            for name, x in curves.items()
-        ],
+    mine = {
+        lr: runs[runs["case"] == case]
+        for lr, case in (("0.003", "healthy"), ("0.03", "learning rate ten times"))
     }
-    return Figure("rates", state, alt=alt, height=2.75, still=lambda picture: _still(picture, curves))
-
-
-def _still(picture: Picture, curves: dict[str, NDArray[np.float64]]) -> None:
-    ax = picture.subplots()
-    for name, (_, hue) in _SIDES.items():
-        updates = np.arange(1, curves[name].shape[1] + 1)
-        ax.plot(updates, curves[name].mean(axis=0), color=style.colour(hue), label=name)
-    ax.set(xlabel="update", ylabel="return", ylim=(0, 1.04 * _TOP))
-    style.label_curves(ax)
-    style.finding(picture, "The larger learning rate leads, then trails")
+    curves = {
+        lr: some.pivot(index="seed", columns="update", values="return_mean").ffill(axis=1).round()
+        for lr, some in mine.items()
+    }
+    small, large = (int((some.groupby("seed")["final"].first() >= _GOOD).sum()) for some in mine.values())
+    updates = curves["0.003"].columns
+    early, late = (
+        {lr: x[at].mean() for lr, x in curves.items()} for at in (updates[_FIRST - 1], updates[-1])
+    )
+    return reveal(
+        {"Return": {"0.003": ("ppo", curves["0.003"]), "0.03": ("bad", curves["0.03"])}},
+        x=range(1, len(updates) + 1),
+        xlabel="Update",
+        first_is_open=False,
+        start=_FIRST,
+        ask={
+            "asks": f"After {_FIRST} updates, the ten runs with the larger learning rate are ahead on "
+            "average. What comes next?",
+            "options": ["They stay ahead", "Both end at the top", "They level off"],
+            "right": 2,
+            "answer": f"Only {large} of the ten trained policies earn {_GOOD} or more, against {small} of "
+            "ten with the smaller learning rate.",
+        },
+        finding="The larger learning rate leads, then trails",
+        alt=f"""
+            Return against updates for learning rates 0.003 and 0.03, ten runs of each. After {_FIRST} updates
+            the means are {early["0.003"]:.0f} and {early["0.03"]:.0f}; after {len(updates)} they are
+            {late["0.003"]:.0f} and {late["0.03"]:.0f}. {small} and {large} of ten trained policies earn
+            {_GOOD} or more.
+        """,
+    )

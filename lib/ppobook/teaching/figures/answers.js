@@ -21,7 +21,7 @@ const STYLE_OF_ANSWERS = `
   .answers .head { height: 38px; }
   .answers .head .name { top: 0; transform: translateX(-50%); color: var(--grpo-text); font-weight: 600; white-space: nowrap; }
   .answers .head .end { bottom: 0; transform: translateX(-50%); }
-  .answers .says { margin: 8px 0 0; min-height: 3em; }
+  .answers .says { min-height: 3em; }
   @container (max-width: 560px) {
     .answers .choices { width: 100%; }
     .answers .choices button { flex: 1; padding: 3px 4px; line-height: 1.3; }
@@ -33,16 +33,17 @@ const STYLE_OF_ANSWERS = `
 `;
 
 function render({ model, el }) {
-  const { root, say, close } = stage(el, "answers", STYLE_OF_ANSWERS);
-  root.setAttribute("aria-label", "Interactive figure: draw groups of answers to a prompt, and compare each with the mean");
+  const { root, say, close } = stage(el, "answers", STYLE_OF_ANSWERS, "Interactive figure: draw groups of answers to a prompt, and compare each with the mean");
   const prompts = model.get("prompts"), size = model.get("size");
   const NAMES = ["prompt", "group"];
   const at = Object.fromEntries(NAMES.map((name) => [name, model.get(name)]));
   const seen = new Set();
-  let telling = false;
 
-  const guess = prediction("An answer is compared with the mean of its group. On which prompt does a right answer gain most?",
-    ["On an easy one", "On a hard one", "All the same"], 1, "Where few answers are right, the mean is low, so a right answer stands far above it.", () => draw());
+  const guess = prediction({
+    asks: "An answer is compared with the mean of its group. On which prompt does a right answer gain most?",
+    options: ["On an easy one", "On a hard one", "All the same"], right: 1,
+    answer: "Where few answers are right, the mean is low, so a right answer stands far above it.",
+  }, () => draw());
   const choose = prompts.map(({ prompt, level }, i) => html("button", { type: "button", onclick: () => move({ prompt: i, group: 0 }) }, html("b", {}, prompt), ` ${level}`));
   const another = html("button", { type: "button", class: "main", onclick: () => move({ group: at.group + 1 }) }, `Draw ${size} answers`);
   const head = html("div", { class: "lane head number" }), body = html("tbody"), says = html("p", { class: "says number" });
@@ -55,15 +56,13 @@ function render({ model, el }) {
       body),
     says);
 
-  const signed = (value) => `${value > 0 ? "+" : ""}${format(value)}`;
-
   function draw() {
     const { prompt, texts, right } = prompts[at.prompt];
     const start = (at.group * size) % texts.length;
     const group = texts.slice(start, start + size).map((text, i) => ({ text, reward: Number(right[start + i]) }));
     const count = group.filter(({ reward }) => reward).length, mean = count / size;
     choose.forEach((button, i) => set(button, { "aria-pressed": i === at.prompt }));
-    head.replaceChildren(html("span", { class: "name", style: `left: ${Math.min(Math.max(100 * mean, 12), 88)}%` }, `mean ${format(mean)}`),
+    head.replaceChildren(html("span", { class: "name", style: `left: ${clamp(100 * mean, 12, 88)}%` }, `mean ${format(mean)}`),
       ...[0, 1].map((value) => html("span", { class: "end", style: `left: ${100 * value}%` }, value)));
     body.replaceChildren(...group.map(({ text, reward }) => {
       const gain = reward - mean, kind = reward ? "good" : "bad", hue = `background: var(--${kind})`;
@@ -86,20 +85,15 @@ function render({ model, el }) {
 
   function move(changes) {
     Object.assign(at, changes);
-    at.prompt = Math.min(Math.max(Math.round(at.prompt), 0), prompts.length - 1);
+    at.prompt = clamp(Math.round(at.prompt), 0, prompts.length - 1);
     draw();
-    telling = true;
-    for (const name of NAMES) model.set(name, at[name]);
-    model.save_changes();
-    telling = false;
+    link.tell(at);
     say(says.textContent);
   }
 
-  // Python may move it too, in JupyterLab.
-  const follow = () => { if (!telling && NAMES.some((name) => model.get(name) !== at[name])) move(Object.fromEntries(NAMES.map((name) => [name, model.get(name)]))); };
-  for (const name of NAMES) model.on(`change:${name}`, follow);
+  const link = shared(model, NAMES, move);
   draw();
-  return () => { close(); for (const name of NAMES) model.off(`change:${name}`, follow); };
+  return () => { close(); link.close(); };
 }
 
 export default { render };

@@ -1,28 +1,17 @@
 // E3. One sample from a three-armed bandit gives one of three estimates of the policy gradient. The reader slides the
 // baseline: the three arrows shrink, turn and grow, and their mean, the exact gradient, stays where it is. Faint arrows
-// show the estimates without a baseline.
+// show the estimates without a baseline. The spread against the baseline, and the numbers, are folded.
 
 const STYLE_OF_BASELINE = `
-  .baseline .panels { display: grid; grid-template-columns: 1fr 1fr; gap: 6px 22px; margin: 12px 0 4px; }
-  .baseline .setting { display: grid; grid-template-columns: auto 1fr; align-items: center; gap: 0 14px; margin-top: 8px; }
-  .baseline .setting .shown { font-weight: 600; display: inline-block; min-width: 2.6em; }
-  .baseline table { width: 100%; border-collapse: collapse; font-size: 14px; margin: 4px 0 0; }
-  .baseline th, .baseline td { text-align: right; padding: 2px 4px; border-bottom: 1px solid var(--faint); font-weight: 400; }
-  .baseline th { color: var(--muted-text); }
-  .baseline th:first-child { text-align: left; }
+  .baseline th { color: var(--muted-text); font-weight: 400; }
+  .baseline > .panels { margin: 0; }
   .baseline td:last-child { font-weight: 600; white-space: nowrap; }
-  .baseline .facts { display: grid; grid-template-columns: 1fr 1fr; gap: 8px 18px; margin: 12px 0 0; padding: 0; }
+  .baseline .facts { grid-template-columns: 1fr 1fr; }
   .baseline .facts div:last-child { grid-column: 1 / -1; }
-  .baseline .facts div { display: flex; flex-direction: column-reverse; justify-content: flex-end; }
-  .baseline .facts dt { color: var(--muted-text); font-size: 13.5px; }
-  .baseline .facts dd { margin: 0; font-size: 20px; font-weight: 600; }
-  .baseline .curve { cursor: ew-resize; touch-action: pan-y; }
-  .baseline .word { paint-order: stroke; stroke: var(--paper); stroke-width: 4px; stroke-linejoin: round; }
   .figure.baseline svg .tinted { fill: var(--vanilla-text); }
   .baseline .drawn { margin-top: 10px; }
   .baseline .drawn p { margin: 0; flex: 1 1 260px; }
   @container (max-width: 560px) {
-    .baseline .panels { grid-template-columns: 1fr; gap: 4px; }
     .baseline .jumps { gap: 6px; }
     .baseline .jumps button { flex: 1 1 0; padding: 4px 2px; }
   }
@@ -60,8 +49,7 @@ function project(vector) {
 const vectorText = (vector) => `(${vector.map((entry) => format(entry)).join(", ")})`;
 
 function render({ model, el }) {
-  const { root, say, close } = stage(el, "baseline", STYLE_OF_BASELINE);
-  root.setAttribute("aria-label", "Interactive figure: a baseline and the spread of a policy-gradient estimate");
+  const { root, say, close } = stage(el, "baseline", STYLE_OF_BASELINE, "Interactive figure: a baseline and the spread of a policy-gradient estimate");
   const bandits = model.get("bandits");
   const pulls = model.get("pulls");
   const random = generator(model.get("seed"));
@@ -73,10 +61,8 @@ function render({ model, el }) {
   let gliding = 0;
 
   // Controls
-  const shown = html("span", { class: "number shown" });
-  const slider = html("input", { type: "range", id: "b", oninput: () => { stop(); move(Number(slider.value)); } });
-  const choose = html("select", { id: "bandit", onchange: () => { stop(); pick(Number(choose.value)); } },
-    ...bandits.map((option, i) => html("option", { value: i }, option.name)));
+  const bSlider = slider("b", "Baseline", bandit.range, (to) => { stop(); move(to); });
+  const choose = choice("bandit", bandits.map(({ name }) => name), (index) => { stop(); pick(index); });
   const jumps = [
     html("button", { type: "button", onclick: () => glide(bandit.range[0] > 0 ? bandit.range[0] : 0) }),
     html("button", { type: "button", onclick: () => glide(bandit.expected) }),
@@ -84,11 +70,11 @@ function render({ model, el }) {
   ];
   const button = html("button", { type: "button", onclick: () => { asked = true; pull(); draw(); tell(); } },
     `Average ${pulls} samples`);
-  const ask = model.get("ask"), guess = prediction(`${ask.asks} ${ask.todo}`, ask.options, ask.right, ask.answer);
+  const guess = prediction(model.get("ask"));
   const report = html("p", { class: "number" });
 
   // Left: the plane of the three estimates
-  const W = 340, H = 266, CX = 150, CY = 166, REACH = 124, LENS = { x: 268, y: 72, r: 68 };
+  const W = 340, H = 252, CX = 150, CY = 166, REACH = 124, LENS = { x: 268, y: 72, r: 68 };
   const clip = `lens-${Math.random().toString(36).slice(2)}`;
   const axes = svg("g");
   const scene = svg("g");
@@ -112,45 +98,34 @@ function render({ model, el }) {
   const x = (value) => P.left + ((value - bandit.range[0]) / (bandit.range[1] - bandit.range[0])) * (P.right - P.left);
   const top = () => Math.max(...bandit.spread) * 1.04;
   const y = (value) => P.bottom - (value / top()) * (P.bottom - P.top);
-  const drag = (event) => {
-    const box = curve.getBoundingClientRect();
-    const at = ((event.clientX - box.left) / box.width) * W;
+  draggable(curve, (at) => {
     const value = bandit.range[0] + ((at - P.left) / (P.right - P.left)) * (bandit.range[1] - bandit.range[0]);
     stop();
     move(Math.round(value / bandit.step) * bandit.step);
-  };
-  curve.addEventListener("pointerdown", (event) => { curve.setPointerCapture(event.pointerId); drag(event); });
-  curve.addEventListener("pointermove", (event) => { if (curve.hasPointerCapture(event.pointerId)) drag(event); });
+  });
 
   // Numbers
   const body = html("tbody");
-  const fact = (name, term) => {
-    const value = html("dd", { class: "number", "data-number": name });
-    return [value, html("div", {}, html("dt", {}, term), value)];
-  };
-  const [spreadFact, spreadBox] = fact("spread", "spread of one sample");
-  const [meanFact, meanBox] = fact("mean", "mean, the same for every baseline");
-  const [needFact, needBox] = fact("pulls", "samples for an error of 0.1");
+  const { fact, put } = numberList();
 
   root.prepend(
-    guess.node,
-    html("div", { class: "setting" },
-      html("span", {}, html("label", { for: "b" }, "Baseline "), shown), slider),
-    html("div", { class: "row jumps" }, ...jumps),
     html("div", { class: "panels" },
+      html("div", {}, guess.node,
+        html("div", { class: "settings" }, ...bSlider.parts)),
       html("div", {},
         html("div", { class: "title" }, "What one sample says"),
-        html("div", { class: "quiet" }, "black dot: average of many samples; faint arrows: no baseline"), plane),
-      html("div", {},
-        html("div", { class: "title" }, "Spread of one sample"),
-        html("div", { class: "quiet" }, "against the baseline; drag the dot"), curve)),
+        html("div", { class: "quiet" }, "black dot: average of many samples; faint arrows: no baseline"), plane)),
     behind("Numbers, averages and other bandits",
       html("div", { class: "row" }, html("label", { for: "bandit" }, "Bandit"), choose),
-      html("table", {},
-        html("thead", {}, html("tr", {},
-          ...["arm", "probability", "pays", "pays − baseline"].map((word) => html("th", { scope: "col" }, word)))),
-        body),
-      html("dl", { class: "facts" }, spreadBox, needBox, meanBox),
+      html("div", { class: "row jumps" }, ...jumps),
+      html("div", { class: "panels" },
+        html("div", {}, html("div", { class: "title" }, "Spread of one sample"), html("div", { class: "quiet" }, "against the baseline; drag the dot"), curve),
+        html("div", {},
+          html("table", {},
+            html("thead", {}, html("tr", {},
+              ...["arm", "probability", "pays", "pays − baseline"].map((word) => html("th", { scope: "col" }, word)))),
+            body),
+          html("dl", { class: "facts" }, fact("spread", "spread of one sample"), fact("pulls", "samples for an error of 0.1"), fact("mean", "mean, the same for every baseline")))),
       html("div", { class: "row drawn" }, button, report)));
 
   function pull() {
@@ -167,20 +142,19 @@ function render({ model, el }) {
     learners = [];
     asked = false;
     for (let i = 0; i < model.get("learners"); i++) pull();
-    set(slider, { min: bandit.range[0], max: bandit.range[1], step: bandit.step });
-    choose.value = String(index);
+    set(bSlider.input, { min: bandit.range[0], max: bandit.range[1], step: bandit.step });
+    choose.value = index;
     jumps[0].textContent = `${format(Math.max(0, bandit.range[0]), 0)}: none`;
     jumps[1].textContent = `${format(bandit.expected)}: average`;
     jumps[2].textContent = `${format(bandit.best)}: best`;
     drawFixed();
     model.set("bandit", index);
-    move(Math.min(Math.max(b, bandit.range[0]), bandit.range[1]));
+    move(b);
   }
 
   function move(value) {
-    b = Math.min(Math.max(Number(value.toFixed(6)), bandit.range[0]), bandit.range[1]);
-    model.set("baseline", b);
-    model.save_changes();
+    b = clamp(Number(value.toFixed(6)), bandit.range[0], bandit.range[1]);
+    link.tell({ baseline: b });
     draw();
     tell();
     if (Math.abs(b - bandit.expected) < 1) guess.moved();
@@ -217,30 +191,14 @@ function render({ model, el }) {
       }, `arm ${k + 1} up`),
     ]));
 
-    const round = (span) => [1, 2, 5, 10, 20, 50, 100, 200, 500].find((size) => span / size <= 5) ?? span / 5;
-    const tick = round(top());
-    const across = round(bandit.range[1] - bandit.range[0]);
-    const lines = [];
-    for (let value = 0; value <= top(); value += tick) {
-      lines.push(svg("line", { x1: P.left, x2: P.right, y1: y(value), y2: y(value), stroke: "var(--faint)" }));
-      lines.push(svg("text", { x: P.left - 14, y: y(value) + 5, "text-anchor": "end", "font-size": 13.5 }, format(value, 0)));
-    }
-    for (let value = Math.ceil(bandit.range[0] / across) * across; value <= bandit.range[1]; value += across) {
-      lines.push(svg("text", { x: x(value), y: P.bottom + 19, "text-anchor": "middle", "font-size": 13.5 }, format(value, 0)));
-    }
-    lines.push(svg("text", { x: (P.left + P.right) / 2, y: P.bottom + 38, "text-anchor": "middle", "font-size": 14 }, "baseline"));
+    const lines = [...yAxis(P, y, multiples(0, top())), ...xAxis(P, x, multiples(...bandit.range), "baseline")];
     const expectedFirst = bandit.expected < bandit.best;
     for (const [value, word, first] of [[bandit.expected, "average", expectedFirst], [bandit.best, "best", !expectedFirst]]) {
-      lines.push(svg("line", {
-        x1: x(value), x2: x(value), y1: P.top - 4, y2: P.bottom, stroke: "var(--muted)", "stroke-dasharray": "2 4", "stroke-width": 1.5,
-      }));
-      lines.push(svg("text", {
-        class: "word", x: x(value) + (first ? -5 : 5), y: P.top - 8, "text-anchor": first ? "end" : "start", "font-size": 14,
-      }, word));
+      lines.push(line(x(value), P.top - 4, x(value), P.bottom, { stroke: "var(--muted)", "stroke-dasharray": "2 4", "stroke-width": 1.5 }));
+      lines.push(text(x(value) + (first ? -5 : 5), P.top - 8, word, { "text-anchor": first ? "end" : "start" }));
     }
     frame.replaceChildren(...lines);
-    path.setAttribute("d", bandit.grid.map((value, i) =>
-      `${i ? "L" : "M"}${x(value).toFixed(2)} ${y(bandit.spread[i]).toFixed(2)}`).join(""));
+    path.setAttribute("d", trace(bandit.grid.map((value, i) => [x(value), y(bandit.spread[i])])));
   }
 
   // Everything in the plane, seen `zoom` times as large, with the origin at (cx, cy).
@@ -269,24 +227,11 @@ function render({ model, el }) {
       const length = Math.hypot(px - cx, py - cy);
       if (length < 1) return;
       const [ux, uy] = [(px - cx) / length, (py - cy) / length];
-      const head = Math.min(13, length * 0.7);
-      const [bx, by] = [px - ux * head, py - uy * head];
-      const hue = bandit.rewards[a] > b ? "var(--good)" : "var(--bad)";
-      parts.push(svg("line", { x1: cx, y1: cy, x2: bx, y2: by, stroke: hue, "stroke-width": small ? 2.5 : 3.5 }));
-      parts.push(svg("path", {
-        d: `M${px} ${py}L${bx - uy * head * 0.5} ${by + ux * head * 0.5}L${bx + uy * head * 0.5} ${by - ux * head * 0.5}Z`, fill: hue,
-      }));
-      if (!small && length > 34) {
-        parts.push(svg("text", {
-          class: "word", x: px + ux * 11, y: py + uy * 11 + 5, "text-anchor": "middle", "font-size": 14, "font-weight": 600,
-        }, String(a + 1)));
-      }
+      const colour = bandit.rewards[a] > b ? "var(--good)" : "var(--bad)";
+      parts.push(...arrow(cx, cy, px, py, { colour, width: small ? 2.5 : 3.5, head: Math.min(13, length * 0.7) }));
+      if (!small && length > 34) parts.push(text(px + ux * 11, py + uy * 11 + 5, a + 1, { "text-anchor": "middle", "font-weight": 600 }));
     });
-    if (!small) {
-      parts.push(svg("text", {
-        class: "word number tinted", x: 8, y: 20, "font-size": 14.5, "font-weight": 600,
-      }, `spread ${format(spread(bandit, b))}`));
-    }
+    if (!small) parts.push(text(8, 20, `spread ${format(spread(bandit, b))}`, { class: "word number tinted", "font-weight": 600 }));
     parts.push(svg("circle", { cx: mx, cy: my, r: 5, fill: "var(--truth)", stroke: "var(--paper)", "stroke-width": 1.5 }));
     return parts;
   }
@@ -318,18 +263,13 @@ function render({ model, el }) {
     set(dotWord, { x: x(b) + (right ? 14 : -14), y: Math.max(y(wide) - 6, P.top + 14), "text-anchor": right ? "start" : "end" });
     dotWord.textContent = format(wide);
 
-    slider.value = b;
     const decimals = Math.abs(b * 10 - Math.round(b * 10)) < 1e-9 ? 1 : 2;
-    shown.textContent = format(b, decimals);
-    slider.setAttribute("aria-valuetext", `${format(b, decimals)}, spread ${format(wide)}`);
-    spreadFact.textContent = format(wide);
-    spreadFact.dataset.value = wide;
-    meanFact.textContent = vectorText(mean);
-    meanFact.dataset.value = JSON.stringify(mean);
+    bSlider.put(b, format(b, decimals), `${format(b, decimals)}, spread ${format(wide)}`);
+    put("spread", wide, format(wide));
+    put("mean", mean, vectorText(mean));
     // The mean of n pulls strays spread / √n.
     const need = Math.ceil((wide / 0.1) ** 2 - 1e-9);
-    needFact.textContent = need.toLocaleString("en");
-    needFact.dataset.value = need;
+    put("pulls", need, need.toLocaleString("en"));
     body.replaceChildren(...bandit.rewards.map((reward, a) => {
       const sign = reward > b ? "good" : reward < b ? "bad" : "muted";
       const push = reward === b ? "0, no push" : reward > b ? "↑" : "↓";
@@ -338,7 +278,7 @@ function render({ model, el }) {
         html("td", { class: "number" }, `${format(bandit.probs[a] * 100, 0)} %`),
         html("td", { class: "number" }, format(reward, Number.isInteger(reward) ? 0 : 1)),
         html("td", { class: "number", style: `color: var(--${sign}-text)` },
-          reward === b ? push : `${reward > b ? "+" : ""}${format(reward - b, decimals)} ${push}`));
+          reward === b ? push : `${signed(reward - b, decimals)} ${push}`));
     }));
 
     const distances = learners.map((arms) => squared(batch(arms, vectors), mean));
@@ -359,10 +299,9 @@ function render({ model, el }) {
       + (asked ? ` ${report.textContent.split(". ")[0]}.` : ""));
   }
 
-  const follow = () => { if (model.get("baseline") !== b) { b = model.get("baseline"); draw(); } };
-  model.on("change:baseline", follow);
+  const link = shared(model, ["baseline"], (now) => { b = now.baseline; draw(); });
   pick(model.get("bandit"));
-  return () => { stop(); close(); model.off("change:baseline", follow); };
+  return () => { stop(); close(); link.close(); };
 }
 
 export default { render };

@@ -1,82 +1,69 @@
 // E9. The price β of the KL. The reader guesses which β ends with the most gold, moves β, and sees where ten seeds end:
-// their reward and their gold against the KL to the reference; and reads what was written there. The last place of the
-// slider is the policy after SFT.
+// their reward and their gold against the KL to the reference. What was written there, the numbers, and the other reward
+// model are folded. The last place of the slider is the policy after SFT.
 
 const STYLE_OF_BETA = `
-  .beta .row .row { gap: 6px; }
-  .beta .settings { display: grid; grid-template-columns: auto 1fr; align-items: center; gap: 0 14px; margin: 6px 0; }
-  .beta .shown { font-weight: 600; display: inline-block; min-width: 3.4em; }
-  .beta .panels { display: grid; grid-template-columns: 1fr 1fr; gap: 6px 20px; }
+  .beta .shown { min-width: 3.4em; }
+  .beta .panels { margin: 0; }
   .beta .key { margin: 2px 0 0; font-size: 14px; }
-  .beta table { border-collapse: collapse; width: 100%; margin: 8px 0 0; font-size: 14px; }
-  .beta th, .beta td { text-align: right; padding: 3px 6px; border-bottom: 1px solid var(--faint); }
-  .beta th:first-child { text-align: left; font-weight: 400; padding-left: 0; }
-  .beta .says { margin: 8px 0 0; min-height: 3em; }
-  .beta .texts { margin: 8px 0 0; padding: 8px 12px; border-left: 4px solid var(--ppo); min-height: 9.4em; }
+  .beta .says { min-height: 3em; }
+  .beta .texts { margin: 8px 0 0; padding: 8px 12px; border-left: 4px solid var(--ppo); }
   .beta .texts p { margin: 0 0 6px; }
   @container (max-width: 560px) {
-    .beta .panels { grid-template-columns: 1fr; gap: 6px; }
+    .beta .key { font-size: 13px; }
     .beta .says { min-height: 4.4em; }
-    .beta .texts { padding: 8px 0 8px 10px; min-height: 17em; }
+    .beta .texts { padding: 8px 0 8px 10px; }
   }
 `;
 const NAMES_OF_NUMBERS = {
   kl: ["KL to the reference, nats a text", 1], proxy: ["reward model's reward", 2], gold: ["gold", 2],
   held_out: ["held-out reward model's", 2], length: ["tokens of a text", 1], ended: ["share that ends", 2],
 };
-const meanOf = (values) => values.reduce((sum, value) => sum + value, 0) / values.length;
 
 function render({ model, el }) {
-  const { root, say, close } = stage(el, "beta", STYLE_OF_BETA);
-  root.setAttribute("aria-label", "Interactive figure: the price β of the KL");
+  const { root, say, close } = stage(el, "beta", STYLE_OF_BETA, "Interactive figure: the price β of the KL");
   const betas = model.get("betas"), updates = model.get("updates"), columns = model.get("columns");
-  const poolings = model.get("poolings").map(({ words, runs, texts }) => ({
-    words, texts,
-    runs: runs.map((looks) => looks.map((look) => Object.fromEntries(look.split("/").map((part, i) => [columns[i], part.split(" ").map(Number)])))),
-  }));
+  const poolings = model.get("poolings").map((one) => ({ ...one, runs: one.runs.map((looks) => looks.map((look) => columnsOf(look, columns))) }));
   const NAMES = ["pooling", "beta"];
   const at = Object.fromEntries(NAMES.map((name) => [name, model.get(name)]));
   const most = { pooling: poolings.length - 1, beta: betas.length };
-  let telling = false;
   const isSft = () => at.beta === betas.length;
   // The ten seeds where they end; those of SFT are the first look of any β.
   const here = () => { const { runs } = poolings[at.pooling]; return isSft() ? runs[0][0] : runs[at.beta].at(-1); };
 
   // Controls
-  const pooling = html("select", { id: "pooling", onchange: () => move({ pooling: Number(pooling.value) }) }, ...poolings.map(({ words }, i) => html("option", { value: i }, words)));
-  const shown = html("span", { class: "number shown" });
-  const slider = html("input", { type: "range", id: "beta", min: 0, max: most.beta, step: 1, oninput: () => move({ beta: Number(slider.value) }) });
+  const choosePooling = choice("pooling", poolings.map(({ words }) => words), (pooling) => move({ pooling }));
+  const betaSlider = slider("beta", "β", [0, most.beta], (beta) => move({ beta }));
 
-  const W = 340, H = 196, P = { left: 36, right: 334, top: 10, bottom: 156 };
+  const W = 340, H = 168, P = { left: 36, right: 334, top: 10, bottom: 128 };
   const graphs = { proxy: svg("svg", { viewBox: `0 0 ${W} ${H}`, role: "img" }), gold: svg("svg", { viewBox: `0 0 ${W} ${H}`, role: "img" }) };
-  const facts = {};
-  const number = (tag, name) => (facts[name] = html(tag, { class: "number", "data-number": name }));
+  const { facts, cell, put } = numberList();
   const says = html("p", { class: "says" }), texts = html("div", { class: "texts" });
 
   // Where gold ends highest: the answer is that of the reward model that is shown first.
   const goldAt = poolings[at.pooling].runs.map((looks) => meanOf(looks.at(-1).gold));
   const best = goldAt.indexOf(Math.max(...goldAt)), seen = new Set();
-  const guess = prediction("Which β ends with the most gold?", ["β = 0", `The largest, ${betas.at(-1)}`, "One in between"],
-    best === 0 ? 0 : best === betas.length - 1 ? 1 : 2,
-    `β = ${betas[best]} ends with ${format(goldAt[best], 1)} on average, β = 0 with ${format(goldAt[0], 1)}. Is ${betas[best]} still good when the reward model adds up all tokens?`);
+  const guess = prediction({
+    asks: "Which β ends with the most gold?", options: ["β = 0", `β = ${betas.at(-1)}`, "One between"],
+    right: best === 0 ? 0 : best === betas.length - 1 ? 1 : 2,
+    answer: `β = ${betas[best]} ends with ${format(goldAt[best], 1)} on average, β = 0 with ${format(goldAt[0], 1)}.`,
+  });
   root.prepend(
     guess.node,
-    html("div", { class: "row" }, html("span", { class: "row" }, html("label", { for: "pooling" }, "The reward model reads"), pooling)),
-    html("div", { class: "settings" }, html("span", {}, html("label", { for: "beta" }, "β"), " ", shown), slider),
+    html("div", { class: "settings" }, ...betaSlider.parts),
     html("div", { class: "panels" },
       html("div", {}, html("div", { class: "title" }, "The reward model's reward"), graphs.proxy),
       html("div", {}, html("div", { class: "title" }, "Gold"), graphs.gold)),
     html("p", { class: "quiet key" }, "Blue: your β, with ten seeds where they end. Gray: the other β. Each line is the mean path of ten seeds, from SFT on."),
-    texts,
     says,
-    behind("Numbers",
+    behind("Texts, numbers, another reward model",
+      html("div", { class: "row" }, html("label", { for: "pooling" }, "The reward model reads"), choosePooling),
+      texts,
       html("table", {},
         html("thead", {}, html("tr", {}, ...["Ten seeds", "mean", "least", "most"].map((words) => html("th", { scope: "col" }, words)))),
         html("tbody", {}, ...columns.map((column) => html("tr", {}, html("th", { scope: "row" }, NAMES_OF_NUMBERS[column][0]),
-          ...["mean", "least", "most"].map((what) => number("td", `${column}-${what}`))))))));
+          ...["mean", "least", "most"].map((what) => cell(`${column}-${what}`))))))));
 
-  const text = (x, y, content, more) => svg("text", { x, y, "font-size": 13.8, ...more }, content);
-  const line = (x1, y1, x2, y2, more) => svg("line", { x1, y1, x2, y2, ...more });
   const root2 = (kl) => Math.sqrt(Math.max(kl, 0));
 
   // One scale for all β, updates and seeds of a reward model, so that what moves is the policy.
@@ -84,23 +71,19 @@ function render({ model, el }) {
     const { runs } = poolings[at.pooling];
     const all = (name) => runs.flat().flatMap((look) => look[name]);
     const right = Math.max(...all("kl").map(root2)), low = Math.min(0, ...all(column)), high = Math.max(...all(column));
-    const step = [0.5, 1, 2, 3, 5, 10].find((size) => (high - low) / size <= 6) ?? 20;
+    const step = roundStep(high - low, 6);
     const bottom = Math.floor(low / step + 0.1) * step, top = Math.ceil(high / step - 0.1) * step; // a little over the edge is room enough
     const x = (value) => P.left + (value / right) * (P.right - P.left);
     const y = (value) => P.bottom - ((value - bottom) / (top - bottom)) * (P.bottom - P.top);
-    const parts = [];
-    for (let value = bottom; value <= top + 1e-9; value += step) {
-      parts.push(line(P.left, y(value), P.right, y(value), { stroke: Math.abs(value) < 1e-9 ? "var(--line)" : "var(--faint)" }));
-      parts.push(text(P.left - 6, y(value) + 5, format(value, step % 1 ? 1 : 0), { "text-anchor": "end" }));
-    }
-    for (const kl of [0, 1, 5, 10, 20, 40, 80, 160]) if (root2(kl) <= right) parts.push(text(x(root2(kl)), P.bottom + 17, String(kl), { "text-anchor": "middle" }));
-    parts.push(text((P.left + P.right) / 2, P.bottom + 35, "KL to the reference, nats", { "text-anchor": "middle" }));
-    const trace = (looks) => looks.map((look, i) => `${i ? "L" : "M"}${x(root2(meanOf(look.kl)))} ${y(meanOf(look[column]))}`).join("");
+    const parts = [
+      ...yAxis(P, y, multiples(bottom, top, 6)),
+      ...xAxis(P, (kl) => x(root2(kl)), [0, 1, 5, 10, 20, 40, 80, 160].filter((kl) => root2(kl) <= right), "KL to the reference, nats")];
+    const pathOf = (looks) => trace(looks.map((look) => [x(root2(meanOf(look.kl))), y(meanOf(look[column]))]));
     runs.forEach((looks, i) => {
       if (i === at.beta) return;
-      parts.push(svg("path", { d: trace(looks), fill: "none", stroke: "var(--muted)", "stroke-width": 1.5, "stroke-opacity": 0.6 }));
+      parts.push(svg("path", { d: pathOf(looks), fill: "none", stroke: "var(--muted)", "stroke-width": 1.5, "stroke-opacity": 0.6 }));
     });
-    if (!isSft()) parts.push(svg("path", { d: trace(runs[at.beta]), fill: "none", stroke: "var(--ppo)", "stroke-width": 3.5, "stroke-linejoin": "round" }));
+    if (!isSft()) parts.push(svg("path", { d: pathOf(runs[at.beta]), fill: "none", stroke: "var(--ppo)", "stroke-width": 3.5, "stroke-linejoin": "round" }));
     const ends = here();
     ends.kl.forEach((kl, i) => parts.push(svg("circle", { class: "run", cx: x(root2(kl)), cy: y(ends[column][i]), r: 4, fill: "var(--ppo)", "fill-opacity": 0.55 })));
     parts.push(svg("circle", { cx: x(root2(meanOf(ends.kl))), cy: y(meanOf(ends[column])), r: 8, fill: "var(--ppo)", stroke: "var(--ink)", "stroke-width": 2.5 }));
@@ -127,38 +110,27 @@ function render({ model, el }) {
     drawGraph("gold");
     for (const column of columns) {
       const values = { mean: meanOf(ends[column]), least: Math.min(...ends[column]), most: Math.max(...ends[column]) };
-      for (const [what, value] of Object.entries(values)) {
-        const node = facts[`${column}-${what}`];
-        node.dataset.value = JSON.stringify(value);
-        node.textContent = format(value, NAMES_OF_NUMBERS[column][1]);
-      }
+      for (const [what, value] of Object.entries(values)) put(`${column}-${what}`, value, format(value, NAMES_OF_NUMBERS[column][1]));
     }
     says.textContent = verdict();
     texts.replaceChildren(...poolings[at.pooling].texts[at.beta].map((one) => html("p", {}, html("span", { class: "quiet" }, `${one.prompt} `), html("span", { class: "written" }, one.text),
       html("span", { class: "quiet number" }, ` (gold ${format(one.gold)}, reward ${format(one.proxy)})`))));
-    pooling.value = String(at.pooling);
-    slider.value = at.beta;
-    shown.textContent = isSft() ? "(SFT)" : betas[at.beta];
-    set(slider, { "aria-valuetext": isSft() ? "the policy after SFT" : betas[at.beta] });
+    choosePooling.value = at.pooling;
+    betaSlider.put(at.beta, isSft() ? "(SFT)" : betas[at.beta], isSft() ? "the policy after SFT" : betas[at.beta]);
   }
 
   function move(to) {
-    for (const [name, value] of Object.entries(to)) at[name] = Math.min(Math.max(Math.round(value), 0), most[name]);
+    for (const [name, value] of Object.entries(to)) at[name] = clamp(Math.round(value), 0, most[name]);
     draw();
     if (!isSft()) seen.add(at.beta);
     if (seen.size > 2) guess.moved();
-    telling = true;
-    for (const name of NAMES) model.set(name, at[name]);
-    model.save_changes();
-    telling = false;
+    link.tell(at);
     say(`${nameOf()}: KL ${facts["kl-mean"].textContent}, reward ${facts["proxy-mean"].textContent}, gold ${facts["gold-mean"].textContent}. ${says.textContent} ${texts.textContent}`);
   }
 
-  // Python may move it too, in JupyterLab.
-  const follow = () => { if (!telling && NAMES.some((name) => model.get(name) !== at[name])) move(Object.fromEntries(NAMES.map((name) => [name, model.get(name)]))); };
-  for (const name of NAMES) model.on(`change:${name}`, follow);
+  const link = shared(model, NAMES, move);
   draw();
-  return () => { close(); for (const name of NAMES) model.off(`change:${name}`, follow); };
+  return () => { close(); link.close(); };
 }
 
 export default { render };

@@ -3,15 +3,8 @@
 // stand behind a toggle.
 
 const STYLE_OF_CLIP = `
-  .clip .panels { display: grid; grid-template-columns: 1fr 1fr; gap: 6px 24px; margin: 10px 0 0; }
-  .clip .settings { display: grid; grid-template-columns: auto 1fr; align-items: center; gap: 0 14px; }
-  .clip .setting { white-space: nowrap; }
-  .clip .shown { font-weight: 600; display: inline-block; min-width: 2.6em; }
-  .clip .graph { cursor: ew-resize; touch-action: pan-y; }
-  .clip .word { paint-order: stroke; stroke: var(--paper); stroke-width: 4px; stroke-linejoin: round; }
+  .clip .settings { margin: 0; }
   .clip .best { font-weight: 600; }
-  .figure.clip svg .good { fill: var(--good-text); }
-  .figure.clip svg .bad { fill: var(--bad-text); }
   .clip table { width: 100%; border-collapse: separate; border-spacing: 4px; table-layout: fixed; margin: 2px -4px 0; }
   .clip th { font-weight: 400; font-size: 13.5px; color: var(--muted-text); padding: 0; }
   .clip tbody th { text-align: left; font-weight: 600; }
@@ -23,14 +16,9 @@ const STYLE_OF_CLIP = `
   .clip td button b { display: block; font-weight: 600; font-size: 14.5px; }
   .clip td button span { font-size: 13px; color: var(--muted-text); }
   .clip td button[aria-pressed=true] { border-color: var(--ink); box-shadow: 0 0 0 1.5px var(--ink); background: none; }
-  .clip .says { margin: 8px 0 0; min-height: 4.5em; }
+  .clip .says { min-height: 4.5em; }
   .clip .counts { margin: 6px 0 0; }
-  .clip .facts { display: grid; grid-template-columns: repeat(3, 1fr); gap: 8px 12px; margin: 8px 0 0; }
-  .clip .facts div { display: flex; flex-direction: column-reverse; justify-content: flex-end; }
-  .clip .facts dt { color: var(--muted-text); font-size: 13.5px; }
-  .clip .facts dd { margin: 0; font-size: 19px; font-weight: 600; }
   @container (max-width: 560px) {
-    .clip .panels { grid-template-columns: 1fr; gap: 14px; }
     .clip .settings { gap: 0 8px; }
     .clip .says { min-height: 5.9em; }
   }
@@ -44,7 +32,7 @@ function clipSample(r, a, eps) {
   const above = r > high && !atHigh, below = r < low && !atLow;
   const flat = (above && a > 0) || (below && a < 0);
   const knee = (atHigh && a > 0) || (atLow && a < 0);
-  const surrogate = r * a, clipped = Math.min(Math.max(r, low), high) * a;
+  const surrogate = r * a, clipped = clamp(r, low, high) * a;
   return {
     surrogate, clipped, objective: Math.min(surrogate, clipped), slope: knee ? null : flat ? 0 : a,
     clip_fraction: above || below ? 1 : 0, flat_fraction: flat ? 1 : 0,
@@ -64,44 +52,25 @@ const SAYS_OF_CLIP = {
   },
 };
 
-const ASK_OF_CLIP = [
-  "A good action (A = +1) becomes more likely. Once ρ is past the gray clip range, how hard does its sample push? Then drag ρ past 1.2.",
-  ["Harder", "As hard as before", "Not at all"], 2, "There the minimum is flat, so the slope is 0.",
-];
-
 function render({ model, el }) {
-  const { root, say, close } = stage(el, "clip", STYLE_OF_CLIP);
-  root.setAttribute("aria-label", "Interactive figure: the clipped surrogate of one sample");
+  const { root, say, close } = stage(el, "clip", STYLE_OF_CLIP, "Interactive figure: the clipped surrogate of one sample");
   const NAMES = ["ratio", "advantage", "clip_eps"];
   const ranges = model.get("ranges");
   const at = Object.fromEntries(NAMES.map((name) => [name, model.get(name)]));
-  let telling = false; // what we tell the model ourselves, we need not hear from it
-  const signed = (value) => (value > 0 ? "+" : "") + format(value);
 
   // Controls
-  const shown = {}, sliders = {};
-  const control = (name, words) => {
-    const [min, max, step] = ranges[name];
-    shown[name] = html("span", { class: "number shown" });
-    sliders[name] = html("input", { type: "range", id: name, min, max, step, oninput: (event) => move({ [name]: Number(event.target.value) }) });
-    return [html("span", { class: "setting" }, html("label", { for: name }, words), " ", shown[name]), sliders[name]];
-  };
+  const control = (name, words) => slider(name, words, ranges[name], (value) => move({ [name]: value }));
+  const sliders = { ratio: control("ratio", "Ratio ρ"), advantage: control("advantage", "Advantage A"), clip_eps: control("clip_eps", "Clip ε") };
 
   // The graph
   const W = 340, H = 318, P = { left: 40, right: 332, top: 12, bottom: 272 };
   const END = ranges.ratio[1];
   const frameId = `frame-${Math.random().toString(36).slice(2)}`;
   const ground = svg("g"), curves = svg("g", { "clip-path": `url(#${frameId})` }), words = svg("g");
-  const graph = svg("svg", { viewBox: `0 0 ${W} ${H}`, class: "graph", role: "img" },
+  const graph = svg("svg", { viewBox: `0 0 ${W} ${H}`, role: "img" },
     svg("clipPath", { id: frameId }, svg("rect", { x: P.left, y: P.top - 3, width: P.right - P.left, height: P.bottom - P.top + 6 })),
     ground, curves, words);
-  const drag = (event) => {
-    const box = graph.getBoundingClientRect();
-    const value = ((((event.clientX - box.left) / box.width) * W - P.left) / (P.right - P.left)) * END;
-    move({ ratio: Math.round(value / ranges.ratio[2]) * ranges.ratio[2] });
-  };
-  graph.addEventListener("pointerdown", (event) => { graph.setPointerCapture(event.pointerId); drag(event); });
-  graph.addEventListener("pointermove", (event) => { if (graph.hasPointerCapture(event.pointerId)) drag(event); });
+  draggable(graph, (px) => move({ ratio: Math.round((((px - P.left) / (P.right - P.left)) * END) / ranges.ratio[2]) * ranges.ratio[2] }));
 
   // The cases
   const REGIONS = ["below", "inside", "above"];
@@ -119,13 +88,15 @@ function render({ model, el }) {
       return html("td", {}, buttons[kind + region]);
     }));
   const says = html("p", { class: "says" }), counts = html("p", { class: "counts" });
-  const guess = prediction(...ASK_OF_CLIP);
-  const { facts, fact } = numberList();
+  const guess = prediction({
+    asks: "A good action (A = +1) becomes more likely. Once ρ is past the gray clip range, how hard does its sample push?", todo: "Then drag ρ past 1.2.",
+    options: ["Harder", "As hard as before", "Not at all"], right: 2, answer: "There the minimum is flat, so the slope is 0.",
+  });
+  const { facts, fact, put } = numberList();
 
   root.prepend(
     guess.node,
-    html("div", { class: "settings" },
-      ...control("ratio", "Ratio ρ"), ...control("advantage", "Advantage A"), ...control("clip_eps", "Clip ε")),
+    html("div", { class: "settings" }, ...Object.values(sliders).flatMap(({ parts }) => parts)),
     html("div", { class: "panels" },
       html("div", {},
         html("div", { class: "title" }, "What one sample adds to the objective"),
@@ -152,14 +123,10 @@ function render({ model, el }) {
   function move(changes) {
     for (const [name, value] of Object.entries(changes)) {
       const [low, high] = ranges[name];
-      at[name] = Math.min(Math.max(Number(value.toFixed(6)), low), high);
+      at[name] = clamp(Number(value.toFixed(6)), low, high);
     }
     draw();
-    telling = true;
-    for (const name of NAMES) model.set(name, at[name]);
-    model.set("sample", clipSample(at.ratio, at.advantage, at.clip_eps));
-    model.save_changes();
-    telling = false;
+    link.tell({ ...at, sample: clipSample(at.ratio, at.advantage, at.clip_eps) });
   }
 
   function draw() {
@@ -174,31 +141,18 @@ function render({ model, el }) {
     const [bottom, top] = a < 0 ? [-2.65 * scale, 0.35 * scale] : [-0.35 * scale, 2.65 * scale];
     const x = (value) => P.left + (value / END) * (P.right - P.left);
     const y = (value) => P.bottom - ((value - bottom) / (top - bottom)) * (P.bottom - P.top);
-    const line = (x1, y1, x2, y2, more) => svg("line", { x1, y1, x2, y2, ...more });
-    const text = (tx, ty, content, more) => svg("text", { x: tx, y: ty, class: "word", "font-size": 15, ...more }, content);
+    ground.replaceChildren(
+      svg("rect", { x: x(low), y: P.top - 3, width: x(high) - x(low), height: P.bottom - P.top + 3, fill: "var(--faint)", "fill-opacity": 0.55 }),
+      ...yAxis(P, y, multiples(bottom, top, 4)), ...xAxis(P, x, [0, 0.5, 1, 1.5, 2, 2.5], "ratio ρ"));
 
-    const parts = [svg("rect", {
-      x: x(low), y: P.top - 3, width: x(high) - x(low), height: P.bottom - P.top + 3, fill: "var(--faint)", "fill-opacity": 0.55,
-    })];
-    const tick = scale > 1.5 ? 2 : 1;
-    for (let value = Math.ceil(bottom / tick) * tick; value <= top; value += tick) {
-      parts.push(line(P.left, y(value), P.right, y(value), { stroke: value ? "var(--faint)" : "var(--line)" }));
-      parts.push(text(P.left - 7, y(value) + 5, format(value, 0), { "text-anchor": "end", "font-size": 14 }));
-    }
-    for (const value of [0, 0.5, 1, 1.5, 2, 2.5]) {
-      parts.push(text(x(value), P.bottom + 20, format(value, value % 1 ? 1 : 0), { "text-anchor": "middle", "font-size": 14 }));
-    }
-    parts.push(text((P.left + P.right) / 2, P.bottom + 40, "ratio ρ", { "text-anchor": "middle", "font-size": 14.5 }));
-    ground.replaceChildren(...parts);
-
-    const trace = (value) => [0, low, high, END].map((at, i) => `${i ? "L" : "M"}${x(at)} ${y(value(at))}`).join("");
+    const pathOf = (value) => trace([0, low, high, END].map((at) => [x(at), y(value(at))]));
     const thin = { fill: "none", stroke: "var(--muted)", "stroke-width": 1.6 };
-    const clipped = (value) => Math.min(Math.max(value, low), high) * a;
+    const clipped = (value) => clamp(value, low, high) * a;
     const px = x(r), py = y(now.objective);
     const marks = [
-      svg("path", { d: trace((value) => value * a), ...thin }),
-      svg("path", { d: trace(clipped), ...thin }),
-      svg("path", { d: trace((value) => Math.min(value * a, clipped(value))), fill: "none", stroke: `var(--${hue})`, "stroke-width": 6, "stroke-linejoin": "round" }),
+      svg("path", { d: pathOf((value) => value * a), ...thin }),
+      svg("path", { d: pathOf(clipped), ...thin }),
+      svg("path", { d: pathOf((value) => Math.min(value * a, clipped(value))), fill: "none", stroke: `var(--${hue})`, "stroke-width": 6, "stroke-linejoin": "round" }),
       line(px, py, px, P.bottom, { stroke: "var(--ink)", "stroke-width": 1, "stroke-dasharray": "1 3" }),
     ];
     curves.replaceChildren(...marks);
@@ -211,11 +165,7 @@ function render({ model, el }) {
       const [ux, uy] = [(sign * dx) / size, (sign * dy) / size];
       // A longer arrow for a steeper slope, but never so short that it hides behind the dot.
       const length = 26 + 22 * Math.min(1, Math.abs(now.slope));
-      const [ex, ey] = [px + ux * length, py + uy * length];
-      const [bx, by] = [ex - ux * 12, ey - uy * 12];
-      pointer.push(
-        line(px, py, bx, by, { stroke: "var(--ink)", "stroke-width": 3.5 }),
-        svg("path", { d: `M${ex} ${ey}L${bx - uy * 7} ${by + ux * 7}L${bx + uy * 7} ${by - ux * 7}Z`, fill: "var(--ink)" }));
+      pointer.push(...arrow(px, py, px + ux * length, py + uy * length, { colour: "var(--ink)", width: 3.5, head: 12 }));
     } else if (now.slope === 0) {
       pointer.push(line(Math.max(px - 24, P.left), py, Math.min(px + 24, P.right), py, { stroke: "var(--ink)", "stroke-width": 3.5 }));
     }
@@ -237,17 +187,12 @@ function render({ model, el }) {
     const label = a < 0
       ? px - P.left < room + 14 ? { x: Math.max(px - 10, P.left + 4), y: py + 27, "text-anchor": "start" } : { x: px - 12, y: py + 26, "text-anchor": "end" }
       : P.right - px < room ? { x: Math.min(px + 10, P.right), y: py + 27, "text-anchor": "end" } : { x: px + 12, y: py + 26, "text-anchor": "start" };
-    words.replaceChildren(...(a === 0 ? [] : names), ...pointer,
-      svg("text", { class: "word number best", "font-size": 15.5, ...label }, slopeWord));
+    words.replaceChildren(...(a === 0 ? [] : names), ...pointer, text(label.x, label.y, slopeWord, { class: "word number best", "font-size": 15, ...label }));
 
     // Words and numbers
-    for (const name of NAMES) sliders[name].value = at[name];
-    shown.ratio.textContent = format(r);
-    shown.advantage.textContent = (a > 0 ? "+" : "") + format(a, 1);
-    shown.clip_eps.textContent = format(eps);
-    set(sliders.ratio, { "aria-valuetext": `${format(r)}, ${region(r, eps)} the clip range` });
-    set(sliders.advantage, { "aria-valuetext": `${format(a, 1)}${a ? `, a ${kind} action` : ""}` });
-    set(sliders.clip_eps, { "aria-valuetext": `${format(eps)}, clip range from ${format(low)} to ${format(high)}` });
+    sliders.ratio.put(r, format(r), `${format(r)}, ${region(r, eps)} the clip range`);
+    sliders.advantage.put(a, signed(a, 1), `${format(a, 1)}${a ? `, a ${kind} action` : ""}`);
+    sliders.clip_eps.put(eps, format(eps), `${format(eps)}, clip range from ${format(low)} to ${format(high)}`);
     heads[0].textContent = `ρ < ${format(low)}`;
     heads[1].textContent = "inside";
     heads[2].textContent = `ρ > ${format(high)}`;
@@ -256,13 +201,11 @@ function render({ model, el }) {
     says.textContent = sentence(kind, here, now.slope);
     counts.textContent = counted(now);
     if (now.flat_fraction && kind === "good") guess.moved();
-    for (const [name, node] of Object.entries(facts)) {
+    for (const name of Object.keys(facts)) {
       const value = now[name];
-      node.dataset.value = JSON.stringify(value);
-      node.textContent = name.endsWith("fraction") ? (value ? "counts" : "no")
-        : name !== "slope" ? format(value) : value === null ? "A | 0" : value ? signed(value) : "0";
+      put(name, value, name.endsWith("fraction") ? (value ? "counts" : "no") : name !== "slope" ? format(value)
+        : value !== null ? (value ? signed(value) : "0") : a > 0 ? `${signed(a)} | 0` : `0 | ${signed(a)}`);
     }
-    if (now.slope === null) facts.slope.textContent = a > 0 ? `${signed(a)} | 0` : `0 | ${signed(a)}`;
     set(graph, {
       "aria-label": `Both surrogates against ρ, and the smaller one: for A = ${format(a, 1)} it is `
         + (a > 0 ? `flat from ρ = ${format(high)} on, at ${format(high * a)}.` : a < 0 ? `flat up to ρ = ${format(low)}, at ${format(low * a)}.` : "0 everywhere.")
@@ -286,14 +229,9 @@ function render({ model, el }) {
     return "It counts to clip_fraction, not to flat_fraction." + (at.advantage ? "" : " The first looks at ρ alone.");
   }
 
-  // Python may move it too, in JupyterLab.
-  const follow = () => {
-    if (telling || NAMES.every((name) => model.get(name) === at[name])) return;
-    move(Object.fromEntries(NAMES.map((name) => [name, model.get(name)])));
-  };
-  for (const name of NAMES) model.on(`change:${name}`, follow);
+  const link = shared(model, NAMES, move);
   draw();
-  return () => { close(); for (const name of NAMES) model.off(`change:${name}`, follow); };
+  return () => { close(); link.close(); };
 }
 
 export default { render };

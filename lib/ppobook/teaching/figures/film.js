@@ -5,16 +5,14 @@ const STYLE_OF_FILM = `
   .film .game { margin: 0 0 4px; }
   .film .game p { margin: 0; display: flex; justify-content: space-between; gap: 12px; font-size: 14px; }
   .film .game svg { max-height: 150px; }
-  @media print { .film button { display: none; } }
   .film .over { color: var(--muted-text); }
   .film .over svg { opacity: 0.55; }
 `;
 const REST = 1.5; // seconds between the last picture and the first
 
 function render({ model, el }) {
-  const { root, say, close } = stage(el, "film", STYLE_OF_FILM);
+  const { root, say, close } = stage(el, "film", STYLE_OF_FILM, "Film: games of CartPole");
   const games = model.get("games"), rate = model.get("rate"), rail = model.get("rail"), length = model.get("pole");
-  root.setAttribute("aria-label", "Film: games of CartPole");
   const SCALE = 100, HALF = (rail + 0.5) * SCALE, GROUND = 122;
   const longest = Math.max(...games.map((game) => game.pushes));
 
@@ -45,7 +43,7 @@ function render({ model, el }) {
   const ask = model.get("ask");
   if (ask) {
     // A film has nothing to move, so a guess is answered at once.
-    const guess = prediction(ask.asks, ask.options, ask.right, ask.answer);
+    const guess = prediction(ask);
     guess.moved();
     root.prepend(guess.node);
   }

@@ -2,8 +2,7 @@
 // advantage follows, and the entry under the pointer, or with the focus, is written out in numbers.
 
 const STYLE_OF_GAE = `
-  .gae .settings { display: grid; grid-template-columns: auto 1fr auto 1fr; align-items: center; gap: 0 14px; margin: 6px 0 8px; }
-  .gae .shown { font-weight: 600; display: inline-block; min-width: 2.6em; }
+  .gae .settings { grid-template-columns: auto 1fr auto 1fr; margin: 6px 0 8px; }
   .gae table { width: 100%; border-collapse: separate; border-spacing: 0; table-layout: fixed; }
   .gae th { font-weight: 600; font-size: 14px; padding: 2px 3px; text-align: center; }
   .gae tbody th { color: var(--muted-text); font-weight: 400; }
@@ -35,14 +34,19 @@ const STYLE_OF_GAE = `
   .gae .sum p { margin: 0 0 3px; }
   .gae .sum .result { font-weight: 600; font-size: 16px; }
   @container (max-width: 560px) {
-    .gae .settings { grid-template-columns: auto 1fr; gap: 0 8px; }
+    .gae .settings { margin: 0; gap: 0 8px; }
+    .gae .shown { min-width: 0; }
+    .gae .first { flex-wrap: nowrap; gap: 8px; white-space: nowrap; }
     .gae input[type=number], .gae select, .gae td button { font-size: 13px; padding: 2px; }
-    .gae th, .gae td { padding: 2px 1px; }
+    .gae tbody input[type=number], .gae tbody select, .gae td button { height: 27px; }
+    .gae td button { line-height: 1.2; }
+    .gae th, .gae td { padding: 1px; }
     .gae th { font-size: 13px; }
+    .gae td.after { font-size: 13px; white-space: nowrap; }
     .gae th.step { width: 1.1em; }
     .gae th.end { width: 29%; }
     .gae td select { font-size: 12.5px; padding: 0; }
-    .gae .sum { padding: 8px 0 8px 10px; min-height: 12em; }
+    .gae .sum { margin: 8px 0 0; padding: 2px 0 2px 10px; min-height: 8.8em; line-height: 1.35; font-size: 14px; }
   }
 `;
 
@@ -63,35 +67,30 @@ function estimatesOf(segment, gamma, lam) {
 }
 
 function render({ model, el }) {
-  const { root, say, close } = stage(el, "gae", STYLE_OF_GAE);
-  root.setAttribute("aria-label", "Interactive figure: the TD errors and advantages of a segment");
+  const { root, say, close } = stage(el, "gae", STYLE_OF_GAE, "Interactive figure: the TD errors and advantages of a segment");
   const segments = model.get("segments"), ranges = model.get("ranges");
   const at = { gamma: model.get("gamma"), lam: model.get("lam") };
   const WORDS = ["goes on", "terminated", "truncated"];
   let segment, cells, tail, chosen = { kind: "advantage", t: 0 };
-  let telling = false;
 
   // Controls
-  const shown = {}, sliders = {};
-  const control = (name, words) => {
-    const [min, max, step] = ranges[name];
-    shown[name] = html("span", { class: "number shown" });
-    sliders[name] = html("input", { type: "range", id: name, min, max, step, oninput: (event) => { at[name] = Number(event.target.value); draw(); tell(); } });
-    return [html("span", {}, html("label", { for: name }, words), " ", shown[name]), sliders[name]];
-  };
-  const choose = html("select", { id: "segment", class: "choose", onchange: () => { pick(Number(choose.value)); if (segment.truncated[3]) guess.moved(); tell(); } },
-    ...segments.map((option, i) => html("option", { value: i }, option.name)));
+  const control = (name, words) => slider(name, words, ranges[name], (value) => { at[name] = value; draw(); tell(); });
+  const sliders = { gamma: control("gamma", "γ"), lam: control("lam", "λ") };
+  const choose = choice("segment", segments.map(({ name }) => name), (index) => { pick(index); if (segment.truncated[3]) guess.moved(); tell(); });
+  choose.className = "choose";
   const body = html("tbody");
   const sum = html("div", { class: "sum number" });
   const sub = (letter, t) => html("span", {}, letter, html("sub", {}, String(t)));
 
-  const guess = prediction("Step 3 ends by a time limit instead of a terminal state. Which advantages change?",
-    ["That of step 3", "Those of steps 0 to 3", "All of them"], 1,
-    "The next value is no longer 0, so δ of step 3 changes. The sweep carries the change back to step 0, and it passes no end to later steps.");
+  const guess = prediction({
+    asks: "Step 3 ends by a time limit instead of a terminal state. Which advantages change?",
+    options: ["Only step 3", "Steps 0 to 3", "All"], right: 1,
+    answer: "The next value is no longer 0, so δ of step 3 changes, and the sweep carries this back to step 0.",
+  });
   root.prepend(
     guess.node,
-    html("div", { class: "row" }, html("label", { for: "segment" }, "Start from"), choose),
-    html("div", { class: "settings" }, ...control("gamma", "γ"), ...control("lam", "λ")),
+    html("div", { class: "row first" }, html("label", { for: "segment" }, "Start from"), choose),
+    html("div", { class: "settings" }, ...sliders.gamma.parts, ...sliders.lam.parts),
     html("table", {},
       html("thead", {}, html("tr", {},
         html("th", { scope: "col", class: "step" }, "t"), html("th", { scope: "col" }, "reward"),
@@ -121,7 +120,7 @@ function render({ model, el }) {
 
   function pick(index) {
     segment = JSON.parse(JSON.stringify(segments[index]));
-    choose.value = String(index);
+    choose.value = index;
     cells = segment.rewards.map((_, t) => {
       const reward = field(segment.rewards, t, `Reward of step ${t}`);
       const value = field(segment.values, t, `Value of the state at step ${t}`);
@@ -224,17 +223,8 @@ function render({ model, el }) {
     for (const node of body.querySelectorAll("input, button")) node.classList.toggle("read", reads.includes(node));
     tail.classList.toggle("unread", segment.terminated[steps - 1] || segment.truncated[steps - 1]);
     sum.replaceChildren(...arithmetic(found));
-    for (const name of ["gamma", "lam"]) {
-      sliders[name].value = at[name];
-      shown[name].textContent = format(at[name]);
-      sliders[name].setAttribute("aria-valuetext", `${format(at[name])}, γλ ${format(at.gamma * at.lam, 3)}`);
-    }
-    telling = true;
-    for (const name of ["gamma", "lam"]) model.set(name, at[name]);
-    model.set("deltas", found.deltas);
-    model.set("advantages", found.advantages);
-    model.save_changes();
-    telling = false;
+    for (const name of ["gamma", "lam"]) sliders[name].put(at[name], format(at[name]), `${format(at[name])}, γλ ${format(at.gamma * at.lam, 3)}`);
+    link.tell({ ...at, ...found });
   }
 
   function tell() {
@@ -242,16 +232,9 @@ function render({ model, el }) {
     say(`${name} of step ${chosen.t}: ${[...sum.querySelectorAll("p")].map((p) => p.textContent).join(" ")}`);
   }
 
-  // Python may move the sliders too, in JupyterLab.
-  const follow = () => {
-    if (telling || (model.get("gamma") === at.gamma && model.get("lam") === at.lam)) return;
-    at.gamma = model.get("gamma");
-    at.lam = model.get("lam");
-    draw();
-  };
-  for (const name of ["gamma", "lam"]) model.on(`change:${name}`, follow);
+  const link = shared(model, ["gamma", "lam"], (now) => { Object.assign(at, now); draw(); });
   pick(0);
-  return () => { close(); for (const name of ["gamma", "lam"]) model.off(`change:${name}`, follow); };
+  return () => { close(); link.close(); };
 }
 
 export default { render };

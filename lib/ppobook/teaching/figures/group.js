@@ -3,29 +3,16 @@
 // drawn with and is right where this is below p, so moving p turns completions one by one.
 
 const STYLE_OF_GROUP = `
-  .group .settings { display: grid; grid-template-columns: auto 1fr; align-items: center; gap: 0 14px; margin: 6px 0; }
-  .group .shown { font-weight: 600; display: inline-block; min-width: 2.4em; }
+  .group .settings { margin: 0; }
   .group .check { display: flex; align-items: center; gap: 7px; font-weight: 400; min-height: 34px; cursor: pointer; }
   .group input[type=checkbox] { width: 19px; height: 19px; margin: 0; flex: none; accent-color: var(--ink); }
-  .group .panels { display: grid; grid-template-columns: 1fr 1fr; gap: 6px 24px; margin: 10px 0 0; }
   .group .title { margin-bottom: 4px; }
-  .group .curve { cursor: ew-resize; touch-action: pan-y; }
-  .group .word { paint-order: stroke; stroke: var(--paper); stroke-width: 4px; stroke-linejoin: round; }
-  .figure.group svg .good { fill: var(--good-text); }
-  .figure.group svg .bad { fill: var(--bad-text); }
-  .figure.group svg .grpo { fill: var(--grpo-text); }
-  .figure.group svg .none { fill: var(--muted-text); }
-  .group .facts { display: grid; grid-template-columns: repeat(4, 1fr); gap: 8px 16px; margin: 10px 0 0; }
-  .group .facts div { display: flex; flex-direction: column-reverse; justify-content: flex-end; }
-  .group .facts dt { color: var(--muted-text); font-size: 13.5px; }
-  .group .facts dd { margin: 0; font-size: 19px; font-weight: 600; }
-  .group .says { margin: 10px 0 0; min-height: 3em; }
+  .group .facts { grid-template-columns: repeat(auto-fit, minmax(140px, 1fr)); }
+  .group .says { margin: 6px 0 0; }
   .group .goal { margin: 6px 0 0; min-height: 3em; }
   @container (max-width: 560px) {
-    .group .panels { grid-template-columns: 1fr; gap: 14px; }
-    .group .settings { grid-template-columns: 1fr; }
-    .group .facts { grid-template-columns: 1fr 1fr; }
-    .group .says, .group .goal { min-height: 4.5em; }
+    .group .row { gap: 6px 8px; }
+    .group .goal { min-height: 4.5em; }
   }
 `;
 
@@ -41,17 +28,15 @@ function groupOf(rewards, divided) {
 }
 
 function render({ model, el }) {
-  const { root, say, close } = stage(el, "group", STYLE_OF_GROUP);
-  root.setAttribute("aria-label", "Interactive figure: draw groups of completions, and see their advantages");
+  const { root, say, close } = stage(el, "group", STYLE_OF_GROUP, "Interactive figure: draw groups of completions, and see their advantages");
   const sizes = model.get("sizes"), random = generator(model.get("seed"));
   const NAMES = ["p", "group_size", "divided"];
   const at = Object.fromEntries(NAMES.map((name) => [name, model.get(name)]));
   const groups = [];
-  let telling = false, guess = null;
+  let guess = null;
 
   // Controls
-  const shown = html("span", { class: "number shown" });
-  const slider = html("input", { type: "range", id: "p", min: 0, max: 1, step: 0.01, oninput: () => move({ p: Number(slider.value) }) });
+  const pSlider = slider("p", "Probability p", [0, 1, 0.01], (p) => move({ p }));
   const choose = html("select", { id: "size", onchange: () => move({ group_size: Number(choose.value) }) },
     ...sizes.map((size) => html("option", { value: size }, size)));
   const box = html("input", { type: "checkbox", id: "divided", onchange: () => move({ divided: box.checked }) });
@@ -62,25 +47,25 @@ function render({ model, el }) {
     (right) => { guess = right; move({ p: HARD.p, group_size: HARD.size }); });
   asked.append(goal);
 
-  const W = 340, H = 260, P = { left: 30, right: W - 52 };
+  const W = 340, H = 172, P = { left: 30, right: W - 52 };
   const title = html("div", { class: "title" });
   const bars = svg("svg", { viewBox: `0 0 ${W} ${H}`, role: "img" });
-  const curve = svg("svg", { viewBox: `0 0 ${W} ${H}`, role: "img", class: "curve" });
-  const { facts, fact } = numberList();
+  const curve = svg("svg", { viewBox: `0 0 ${W} ${H}`, role: "img" });
+  const { fact, put } = numberList();
   const says = html("p", { class: "says" });
 
   root.prepend(
     asked,
-    html("div", { class: "settings" }, html("span", {}, html("label", { for: "p" }, "Probability p of being right"), " ", shown), slider),
-    html("div", { class: "row" }, draws(1, "Draw a group", { class: "main" }), draws(20, "Draw 20"),
-      html("span", { class: "row" }, html("label", { for: "size" }, "Group size"), choose),
-      html("label", { class: "check" }, box, "divide by the standard deviation")),
+    html("div", { class: "settings" }, ...pSlider.parts),
+    html("div", { class: "row" }, draws(1, "Draw 1", { class: "main" }), draws(20, "Draw 20"), html("label", { for: "size" }, "Size G"), choose),
     html("div", { class: "panels" },
       html("div", {}, title, bars),
       html("div", {}, html("div", { class: "title" }, "Share of dead groups, against p"), curve)),
-    says,
-    behind("Numbers", html("dl", { class: "facts" },
-      fact("mean", "mean reward"), fact("std", "standard deviation"), fact("share", "dead groups, exact"), fact("dead", "dead groups, drawn"))));
+    behind("Numbers, and divided advantages",
+      html("label", { class: "check" }, box, "divide by the standard deviation"),
+      says,
+      html("dl", { class: "facts" },
+        fact("mean", "mean reward"), fact("std", "standard deviation"), fact("share", "dead groups, exact"), fact("dead", "dead groups, drawn"))));
 
   const add = (n) => {
     for (let i = 0; i < n; i++) groups.push(Array.from({ length: sizes.at(-1) }, random));
@@ -96,35 +81,20 @@ function render({ model, el }) {
 
   function move(changes) {
     Object.assign(at, changes);
-    at.p = Math.min(Math.max(Number(at.p.toFixed(2)), 0), 1);
+    at.p = clamp(Number(at.p.toFixed(2)), 0, 1);
     if (!sizes.includes(at.group_size)) at.group_size = HARD.size;
     const found = draw();
-    telling = true;
-    for (const name of NAMES) model.set(name, at[name]);
-    model.set("drawn", { mean: found.mean, std: found.std, dead: found.dead, groups: groups.length });
-    model.save_changes();
-    telling = false;
+    link.tell({ ...at, drawn: { mean: found.mean, std: found.std, dead: found.dead, groups: groups.length } });
     say(`p ${format(at.p)}, group ${groups.length}: ${says.textContent} ${guess === null ? "" : goal.textContent}`);
   }
 
-  const line = (x1, y1, x2, y2, more) => svg("line", { x1, y1, x2, y2, ...more });
-  const text = (x, y, content, more) => svg("text", { x, y, class: "word", "font-size": 14, ...more }, content);
-  const signed = (value) => `${value > 0 ? "+" : ""}${format(value)}`;
-
   function drawGroup({ rewards, mean, advantages, right, wrong, isDead }) {
     const slot = (P.right - P.left) / rewards.length, x = (i) => P.left + (i + 0.5) * slot, r = Math.min(7, Math.max(2.4, 0.4 * slot));
-    const level = (reward) => 72 - 46 * reward;
+    const level = (reward) => 52 - 28 * reward;
     // One scale for most groups, divided or not, so that they compare; only a rare reward, divided, goes beyond it.
     const most = Math.max(...advantages.map(Math.abs)), limit = [1.7, 2.6, 4.2].find((one) => most < one) ?? 8.4;
-    const zero = 187, y = (a) => zero - (a / limit) * 70, tick = Math.floor(limit);
-    const parts = [text(0, 12, "reward", { class: "word none" }), text(0, 103, "advantage", { class: "word none" })];
-    for (const value of [0, 1]) {
-      parts.push(line(P.left, level(value), P.right, level(value), { stroke: "var(--faint)" }), text(P.left - 10, level(value) + 5, value, { "text-anchor": "end" }));
-    }
-    for (const value of [-tick, 0, tick]) {
-      parts.push(line(P.left, y(value), P.right, y(value), { stroke: value ? "var(--faint)" : "var(--line)" }));
-      parts.push(text(P.left - 10, y(value) + 5, format(value, 0), { "text-anchor": "end" }));
-    }
+    const zero = 124, y = (a) => zero - (a / limit) * 46, tick = Math.floor(limit);
+    const parts = [text(0, 12, "reward", { class: "word muted" }), text(0, 78, "advantage", { class: "word muted" }), ...yAxis(P, level, [0, 1]), ...yAxis(P, y, [-tick, 0, tick])];
     parts.push(line(P.left, level(mean), P.right, level(mean), { stroke: "var(--ink)", "stroke-width": 1.5, "stroke-dasharray": "5 3" }));
     parts.push(text(P.right + 6, level(mean) + 5, "mean", { class: "word" }));
     const width = 0.72 * slot;
@@ -149,29 +119,18 @@ function render({ model, el }) {
 
   const Q = { left: 34, right: W - 8, top: 14, bottom: H - 40 };
   const px = (p) => Q.left + p * (Q.right - Q.left), py = (share) => Q.bottom - share * (Q.bottom - Q.top);
-  const drag = (event) => {
-    const place = curve.getBoundingClientRect();
-    move({ p: (((event.clientX - place.left) / place.width) * W - Q.left) / (Q.right - Q.left) });
-  };
-  curve.addEventListener("pointerdown", (event) => { curve.setPointerCapture(event.pointerId); drag(event); });
-  curve.addEventListener("pointermove", (event) => { if (curve.hasPointerCapture(event.pointerId)) drag(event); });
+  draggable(curve, (x) => move({ p: (x - Q.left) / (Q.right - Q.left) }));
 
   function drawCurve({ share, dead }) {
-    const parts = [], drawn = dead / groups.length;
-    for (const value of [0, 0.5, 1]) {
-      parts.push(line(Q.left, py(value), Q.right, py(value), { stroke: value ? "var(--faint)" : "var(--line)" }));
-      parts.push(text(Q.left - 6, py(value) + 5, format(value, value % 1 ? 1 : 0), { "text-anchor": "end" }));
-      parts.push(text(px(value), Q.bottom + 18, format(value, value % 1 ? 1 : 0), { "text-anchor": "middle" }));
-    }
-    parts.push(text((Q.left + Q.right) / 2, Q.bottom + 36, "p", { "text-anchor": "middle", "font-style": "italic" }));
+    const parts = [...yAxis(Q, py, [0, 0.5, 1]), ...xAxis(Q, px, [0, 0.5, 1], "p")], drawn = dead / groups.length;
     parts.push(line(px(at.p), Q.top, px(at.p), Q.bottom, { stroke: "var(--ink)", "stroke-dasharray": "1 3" }));
     if (share === null) {
-      parts.push(text(px(0.5), py(0.62), "Guess first: the curve", { "text-anchor": "middle", class: "word none" }));
-      parts.push(text(px(0.5), py(0.62) + 19, "appears with your answer.", { "text-anchor": "middle", class: "word none" }));
+      parts.push(text(px(0.5), py(0.62), "Guess first: the curve", { "text-anchor": "middle", class: "word muted" }));
+      parts.push(text(px(0.5), py(0.62) + 19, "appears with your answer.", { "text-anchor": "middle", class: "word muted" }));
     } else {
-      const d = Array.from({ length: 201 }, (_, i) => `${i ? "L" : "M"}${px(i / 200).toFixed(1)} ${py(deadShare(i / 200, at.group_size)).toFixed(1)}`).join("");
+      const d = trace(Array.from({ length: 201 }, (_, i) => [px(i / 200), py(deadShare(i / 200, at.group_size))]));
       parts.push(svg("path", { d, fill: "none", stroke: "var(--grpo)", "stroke-width": 3 }));
-      parts.push(svg("circle", { cx: px(at.p), cy: py(share), r: 6.5, fill: "var(--grpo)", stroke: "var(--paper)", "stroke-width": 2 }));
+      parts.push(dot(px(at.p), py(share), 6.5, "grpo"));
       parts.push(text(px(0.5), py(0.84), `● exact, G = ${at.group_size}`, { "text-anchor": "middle", class: "word grpo" }));
     }
     parts.push(line(px(at.p) - 11, py(drawn), px(at.p) + 11, py(drawn), { class: "tick", stroke: "var(--ink)", "stroke-width": 4 }));
@@ -180,19 +139,15 @@ function render({ model, el }) {
     set(curve, { "aria-label": `The share of dead groups against p${share === null ? "" : `: at p = ${format(at.p)} it is ${format(share)}; it is 1 at both ends`}. Of ${groups.length} groups drawn, ${dead} are dead.` });
   }
 
-  const put = (node, value, words) => { node.dataset.value = JSON.stringify(value); node.textContent = words; };
-
   function draw() {
     const found = now(), size = at.group_size, count = found.rewards.filter(Boolean).length;
     drawGroup(found);
     drawCurve(found);
     title.textContent = `Group ${groups.length}: ${count} of ${size} ${count === 1 ? "is" : "are"} right`;
-    for (const name of ["mean", "std"]) put(facts[name], found[name], format(found[name]));
-    put(facts.share, found.share, found.share === null ? "?" : format(found.share));
-    put(facts.dead, found.dead, `${found.dead} of ${groups.length}`);
-    slider.value = at.p;
-    shown.textContent = format(at.p);
-    slider.setAttribute("aria-valuetext", format(at.p));
+    for (const name of ["mean", "std"]) put(name, found[name], format(found[name]));
+    put("share", found.share, found.share === null ? "?" : format(found.share));
+    put("dead", found.dead, `${found.dead} of ${groups.length}`);
+    pSlider.put(at.p, format(at.p));
     choose.value = String(size);
     box.checked = at.divided;
     says.textContent = feedback(found, count);
@@ -215,12 +170,10 @@ function render({ model, el }) {
       reached ? ` ✓ Reached: ${format(share)}. But each group now costs ${at.group_size} completions instead of ${HARD.size}.` : ""];
   }
 
-  // Python may move it too, in JupyterLab.
-  const follow = () => { if (!telling && NAMES.some((name) => model.get(name) !== at[name])) move(Object.fromEntries(NAMES.map((name) => [name, model.get(name)]))); };
-  for (const name of NAMES) model.on(`change:${name}`, follow);
+  const link = shared(model, NAMES, move);
   add(1);
   draw();
-  return () => { close(); for (const name of NAMES) model.off(`change:${name}`, follow); };
+  return () => { close(); link.close(); };
 }
 
 export default { render };

@@ -1,33 +1,15 @@
 // Maps of PPO's settings. The reader points at a cell, or walks there with the arrow keys, and sees its ten seeds: how each
-// ended and in which update it fell. One row of buttons chooses the gauge that both panels show.
+// ended and in which update it fell. One choice says what both panels show. Other maps and the numbers are folded.
 
 const STYLE_OF_MAPS = `
   .maps .choose { flex-wrap: nowrap; }
   .maps select { min-width: 0; }
-  .maps .views { display: flex; flex-wrap: wrap; gap: 6px; margin: 8px 0 0; }
-  .maps .views button { padding: 2px 9px; }
-  .maps .views button[aria-pressed=true] { box-shadow: inset 0 0 0 2px var(--ink); font-weight: 600; }
-  .maps .views svg { display: inline-block; width: 12px; height: 12px; margin-right: 5px; vertical-align: -1px; }
-  .maps .panels { display: grid; grid-template-columns: 1fr 1fr; gap: 6px 24px; margin: 8px 0 0; }
   .maps .map { cursor: pointer; touch-action: pan-y; border-radius: 6px; }
-  .maps table { border-collapse: collapse; width: 100%; margin: 10px 0 0; font-size: 14px; }
-  .maps th, .maps td { text-align: right; padding: 3px 6px; border-bottom: 1px solid var(--faint); }
-  .maps th:first-child { text-align: left; font-weight: 400; padding-left: 0; }
   .maps thead th { font-weight: 600; vertical-align: bottom; }
   .maps .says { margin: 6px 0 0; min-height: 3em; }
   @container (max-width: 560px) {
-    .maps .panels { grid-template-columns: 1fr; gap: 6px; }
-    .maps .views button { padding: 0 7px; min-height: 32px; }
-    .maps .says { min-height: 4.4em; }
   }
 `;
-const SHAPES_OF_GAUGES = {
-  kl: (x, y, r) => svg("circle", { cx: x, cy: y, r, fill: "var(--ppo)" }),
-  clip: (x, y, r) => svg("rect", { x: x - r, y: y - r, width: 2 * r, height: 2 * r, fill: "var(--good)" }),
-  ev: (x, y, r) => svg("path", { d: `M${x} ${y - r}L${x + 1.2 * r} ${y + r}H${x - 1.2 * r}Z`, fill: "var(--trpo)" }),
-  entropy: (x, y, r) => svg("path", { d: `M${x} ${y - 1.3 * r}L${x + 1.3 * r} ${y}L${x} ${y + 1.3 * r}L${x - 1.3 * r} ${y}Z`, fill: "var(--vanilla)" }),
-};
-
 // A cell's text: mean, low and high / the gauges' worst values / for each run its end, its fall, and when each gauge rang.
 function cellOf(text, gauges) {
   const numbers = (part) => part.split(" ").map((entry) => (entry === "-" ? null : Number(entry)));
@@ -47,83 +29,70 @@ function medianOf(values) {
 }
 
 function render({ model, el }) {
-  const { root, say, close } = stage(el, "maps", STYLE_OF_MAPS);
-  root.setAttribute("aria-label", "Interactive figure: measured maps of PPO's settings");
+  const { root, say, close } = stage(el, "maps", STYLE_OF_MAPS, "Interactive figure: measured maps of PPO's settings");
   const gauges = model.get("gauges"), rates = model.get("rates"), top = model.get("top"), updates = model.get("updates");
   const maps = model.get("maps").map((map) => ({ ...map, cells: map.cells.map((text) => cellOf(text, gauges)) }));
   const NAMES = ["map", "row", "column"];
   const at = Object.fromEntries(NAMES.map((name) => [name, model.get(name)]));
-  let telling = false;
 
   // What a cell of the map may show: a number, and how much of the colour that is.
   const views = [
     { name: "return", title: "return", words: "mean return at the end", colour: "ppo", of: (cell) => cell.mean, full: top },
     { name: "fell", title: "falls", words: "seeds that fell", colour: "bad", of: (cell) => countOf(cell.runs, (run) => run.fell !== null) },
-    ...gauges.map(({ name, title }) => ({ name, title, words: `seeds with ${title}`, colour: "muted", of: (cell) => countOf(cell.runs, (run) => run.rang[name] !== null) })),
+    ...gauges.map(({ name, title }) => ({ name, title, words: "seeds in which it rang", colour: "muted", of: (cell) => countOf(cell.runs, (run) => run.rang[name] !== null) })),
   ];
   let view = 0;
   const here = () => maps[at.map].cells[at.row * rates.length + at.column];
 
   // Controls
-  const choose = html("select", { id: "map", onchange: () => { const map = Number(choose.value); move({ map, row: maps[map].base }); } },
-    ...maps.map((map, i) => html("option", { value: i }, `${map.title} (${map.about})`)));
-  const guess = prediction("A gauge rings when it crosses its threshold. In this map, where does the explained variance ring most often? Then press its button.",
-    ["At the cliff, where runs fall", "On the ridge, where runs do well"], 1,
-    "In the map of clip ranges, it rings most often at ε = 0.4 and a learning rate of 0.003, where most runs end near the top.");
+  const choose = choice("map", maps.map((map) => `${map.title} (${map.about})`), (map) => move({ map, row: maps[map].base }));
+  const guess = prediction({
+    asks: "Where does the alarm of the explained variance ring most often?", todo: "Then show it.",
+    options: ["In runs that fall", "In good runs"], right: 1,
+    answer: "It rings most often at ε = 0.4 and a learning rate of 0.003, where most runs end near the top.",
+  });
 
-  const W = 340, H = 196, M = { left: 38, right: 340, top: 4, bottom: 156 };
-  const S = { left: 6, right: 212, ends: [238, 332], top: 4, bottom: 156 };
+  const W = 340, H = 178, M = { left: 38, right: 340, top: 4, bottom: 138 };
+  const S = { left: 6, right: 212, ends: [238, 332], top: 4, bottom: 138 };
   const grid = svg("svg", { viewBox: `0 0 ${W} ${H}`, class: "map", role: "img", tabindex: 0, "aria-roledescription": "map, to be walked with the arrow keys", onkeydown: (event) => walk(event) });
   const seeds = svg("svg", { viewBox: `0 0 ${W} ${H}`, role: "img" });
-  const point = (event) => {
-    const box = grid.getBoundingClientRect(), rows = maps[at.map].values.length;
-    const across = (((event.clientX - box.left) / box.width) * W - M.left) / (M.right - M.left);
-    const up = (M.bottom - ((event.clientY - box.top) / box.height) * H) / (M.bottom - M.top);
-    const inside = (share, count) => Math.min(Math.max(Math.floor(share * count), 0), count - 1);
-    move({ column: inside(across, rates.length), row: inside(up, rows) });
-  };
-  grid.addEventListener("pointerdown", (event) => { grid.setPointerCapture(event.pointerId); point(event); });
-  grid.addEventListener("pointermove", (event) => { if (grid.hasPointerCapture(event.pointerId)) point(event); });
+  draggable(grid, (x, y) => {
+    const inside = (share, count) => clamp(Math.floor(share * count), 0, count - 1);
+    move({ column: inside((x - M.left) / (M.right - M.left), rates.length), row: inside((M.bottom - y) / (M.bottom - M.top), maps[at.map].values.length) });
+  });
 
   const STEPS = { ArrowLeft: [0, -1], ArrowRight: [0, 1], ArrowUp: [1, 0], ArrowDown: [-1, 0] };
   function walk(event) {
     const step = STEPS[event.key];
     if (!step) return;
     event.preventDefault();
-    const inside = (value, count) => Math.min(Math.max(value, 0), count - 1);
+    const inside = (value, count) => clamp(value, 0, count - 1);
     move({ row: inside(at.row + step[0], maps[at.map].values.length), column: inside(at.column + step[1], rates.length) });
   }
 
-  const facts = {};
-  const number = (tag, name) => (facts[name] = html(tag, { class: "number", "data-number": name }));
+  const { cell, put } = numberList();
   const title = html("div", { class: "title" }), says = html("p", { class: "says" });
-  const picture = (...shapes) => svg("svg", { viewBox: "0 0 14 14", "aria-hidden": "true" }, ...shapes);
-  const fallMark = (x, y, half) => svg("rect", { x: x - 1.75, y: y - half, width: 3.5, height: 2 * half, fill: "var(--bad)" });
-
-  const buttons = views.map(({ name, title: words }, i) => html("button", { type: "button", "data-view": name, onclick: () => {
-    view = i;
+  const see = choice("view", views.map((one) => one.title), (to) => {
+    view = to;
     draw();
-    if (name === "ev") guess.moved();
+    if (views[view].name === "ev") guess.moved();
     tell();
-  } }, ...(name === "fell" ? [picture(fallMark(7, 7, 7))] : i > 1 ? [picture(SHAPES_OF_GAUGES[name](7, 7, 4.5))] : []), words.split(/ [<>]/)[0]));
+  });
 
   root.prepend(
     guess.node,
-    html("div", { class: "row choose" }, html("label", { for: "map", style: "white-space: nowrap" }, "Map of"), choose),
-    html("div", { class: "views", role: "group", "aria-label": "Cells show" }, ...buttons),
+    html("div", { class: "row choose" }, html("label", { for: "view" }, "Show"), see),
     html("div", { class: "panels" },
       html("div", {}, title, grid),
       html("div", {}, html("div", { class: "title" }, "Ten seeds of the framed cell"), seeds)),
     says,
-    behind("Numbers",
-      html("p", { class: "number" }, "Return at the end: ", number("b", "mean"), " on average, 95 % interval ", number("span", "low"), " to ", number("span", "high"), ". ", number("b", "fell"), " of 10 seeds fell on the way."),
+    behind("Other maps and numbers",
+      html("div", { class: "row choose" }, html("label", { for: "map", style: "white-space: nowrap" }, "Map of"), choose),
+      html("p", { class: "number" }, "Return at the end: ", cell("mean", "b"), " on average, 95 % interval ", cell("low", "span"), " to ", cell("high", "span"), ". ", cell("fell", "b"), " of 10 seeds fell on the way."),
       html("table", {},
         html("thead", {}, html("tr", {}, ...["Gauge", "worst value (median)", "rang in seeds", "before a fall"].map((words) => html("th", { scope: "col" }, words)))),
         html("tbody", {}, ...gauges.map((gauge) => html("tr", {}, html("th", { scope: "row" }, gauge.title),
-          ...["worst", "rang", "ahead"].map((column) => number("td", `${gauge.name}-${column}`))))))));
-
-  const line = (x1, y1, x2, y2, more) => svg("line", { x1, y1, x2, y2, ...more });
-  const text = (x, y, content, more) => svg("text", { x, y, "font-size": 13.8, ...more }, content);
+          ...["worst", "rang", "ahead"].map((column) => cell(`${gauge.name}-${column}`))))))));
 
   function drawMap() {
     const map = maps[at.map], { of, full = 10, colour, words } = views[view], rows = map.values.length;
@@ -140,7 +109,7 @@ function render({ model, el }) {
     parts.push(svg("rect", { x: M.left + at.column * wide + 1.5, y: M.bottom - (at.row + 1) * high + 1.5, width: wide - 3, height: high - 3, fill: "none", stroke: "var(--ink)", "stroke-width": 3, rx: 2 }));
     grid.replaceChildren(...parts);
     title.textContent = words[0].toUpperCase() + words.slice(1);
-    set(grid, { "aria-label": `Map of ${map.title} by learning rate, ${map.about}. Cells show ${words}. ${map.values.map((value, row) => `${map.title} ${value}: ${map.cells.slice(row * rates.length, (row + 1) * rates.length).map((cell) => format(of(cell), 0)).join(", ")}`).join("; ")}.` });
+    set(grid, { "aria-label": `Map of ${map.title} by learning rate, ${map.about}. Cells show ${views[view].title}, ${words}. ${map.values.map((value, row) => `${map.title} ${value}: ${map.cells.slice(row * rates.length, (row + 1) * rates.length).map((cell) => format(of(cell), 0)).join(", ")}`).join("; ")}.` });
   }
 
   function drawSeeds(cell) {
@@ -152,9 +121,9 @@ function render({ model, el }) {
     cell.runs.forEach((run, i) => {
       const y = S.top + (i + 0.5) * slot;
       parts.push(line(S.left, y + slot / 2, S.right, y + slot / 2, { stroke: "var(--faint)" }));
-      if (run.fell !== null) parts.push(fallMark(x(run.fell), y, slot / 2 - 1));
+      if (run.fell !== null) parts.push(svg("rect", { x: x(run.fell) - 1.75, y: y - slot / 2 + 1, width: 3.5, height: slot - 2, fill: "var(--bad)" }));
       const rang = view > 1 ? run.rang[views[view].name] : null;
-      if (rang !== null) parts.push(SHAPES_OF_GAUGES[views[view].name](x(rang), y, 4.5));
+      if (rang !== null) parts.push(svg("circle", { cx: x(rang), cy: y, r: 4.5, fill: "var(--ink)" }));
       parts.push(svg("circle", { cx: end(run.final), cy: y, r: 5, fill: "var(--ppo)", stroke: "var(--paper)", "stroke-width": 1.5 }));
     });
     for (const update of [0, 10, 20, 30]) {
@@ -163,30 +132,29 @@ function render({ model, el }) {
     }
     for (const value of [0, top]) parts.push(text(end(value), S.bottom + 18, String(value), { "text-anchor": "middle" }));
     parts.push(line(S.ends[0], S.bottom, S.ends[1], S.bottom, { stroke: "var(--line)" }));
-    parts.push(text((S.left + S.right) / 2, S.bottom + 36, "update", { "text-anchor": "middle" }));
+    parts.push(text(S.left, S.bottom + 36, "▮ fell", { class: "word bad" }), text(S.right, S.bottom + 36, "update", { "text-anchor": "end" }));
+    if (view > 1) parts.push(text(S.left + 52, S.bottom + 36, "● rang"));
     parts.push(text((S.ends[0] + S.ends[1]) / 2, S.bottom + 36, "return at the end", { "text-anchor": "middle" }));
     seeds.replaceChildren(...parts);
     set(seeds, { "aria-label": `Ten seeds, the best first. ${cell.runs.map((run) => `Return ${format(run.final, 0)}${run.fell === null ? "" : `, fell in update ${run.fell}`}`).join("; ")}.` });
   }
 
-  // Which gauge saw the falls: in most of them, or as many and the furthest ahead.
+  // The gauge that saw the falls: in most of them, or in as many and the furthest ahead.
   function verdict(cell) {
     const fell = countOf(cell.runs, (run) => run.fell !== null);
     const rang = gauges.filter(({ name }) => cell.runs.some((run) => run.rang[name] !== null));
-    if (!fell) return rang.length ? `No seed fell, and yet ${rang.map(({ name, title }) => `${title} rang in ${countOf(cell.runs, (run) => run.rang[name] !== null)}`).join(", ")}.` : "No seed fell, and no gauge rang.";
+    if (!fell) return rang.length ? `No seed fell, but ${rang.map(({ name, title }) => `${title} rang in ${countOf(cell.runs, (run) => run.rang[name] !== null)}`).join(", ")}.` : "No seed fell, and no gauge rang.";
     const seen = gauges.map(({ name, title }) => ({ title, leads: leadsOf(cell.runs, name) })).filter(({ leads }) => leads.length);
     if (!seen.length) return `${fell} of 10 fell, and no gauge rang before.`;
     seen.sort((a, b) => b.leads.length - a.leads.length || medianOf(b.leads) - medianOf(a.leads));
-    const count = (n) => (n === fell ? (fell === 1 ? "the fall" : `all ${fell} falls`) : `${n} of ${fell} falls`);
-    const lead = (leads) => { const n = medianOf(leads); return `${format(n, n % 1 ? 1 : 0)} update${n === 1 ? "" : "s"} ahead${leads.length > 1 ? " (median)" : ""}`; };
-    return seen.slice(0, 2).map(({ title, leads }, i) => `${i ? "then " : ""}${title} rang before ${count(leads.length)}, ${lead(leads)}`).join("; ") + (seen.length === 1 ? "; no other gauge rang before a fall." : ".");
+    const [{ title, leads }] = seen, n = medianOf(leads);
+    return `${fell} of 10 fell. The best warning: ${title}, before ${leads.length} of them, ${format(n, n % 1 ? 1 : 0)} update${n === 1 ? "" : "s"} ahead${leads.length > 1 ? " (median)" : ""}.`;
   }
 
   function draw() {
     const cell = here();
     drawMap();
     drawSeeds(cell);
-    const put = (name, value, words) => { facts[name].dataset.value = JSON.stringify(value); facts[name].textContent = words; };
     for (const name of ["mean", "low", "high"]) put(name, cell[name], format(cell[name], 0));
     const fell = countOf(cell.runs, (run) => run.fell !== null);
     put("fell", fell, String(fell));
@@ -197,8 +165,8 @@ function render({ model, el }) {
       put(`${name}-ahead`, ahead, String(ahead));
     }
     says.textContent = verdict(cell);
-    choose.value = String(at.map);
-    buttons.forEach((button, i) => set(button, { "aria-pressed": i === view }));
+    choose.value = at.map;
+    see.value = view;
     Object.assign(root.dataset, at);
   }
 
@@ -206,21 +174,16 @@ function render({ model, el }) {
     Object.assign(at, to);
     at.row = Math.min(at.row, maps[at.map].values.length - 1);
     draw();
-    telling = true;
-    for (const name of NAMES) model.set(name, at[name]);
-    model.save_changes();
-    telling = false;
+    link.tell(at);
     tell();
   }
   function tell() {
     say(`${maps[at.map].title} ${maps[at.map].values[at.row]}, learning rate ${rates[at.column]}: mean return ${format(here().mean, 0)}. ${says.textContent}`);
   }
 
-  // Python may move it too, in JupyterLab.
-  const follow = () => { if (!telling) move(Object.fromEntries(NAMES.map((name) => [name, model.get(name)]))); };
-  for (const name of NAMES) model.on(`change:${name}`, follow);
+  const link = shared(model, NAMES, move);
   draw();
-  return () => { close(); for (const name of NAMES) model.off(`change:${name}`, follow); };
+  return () => { close(); link.close(); };
 }
 
 export default { render };

@@ -2,22 +2,10 @@
 // texts goes. The small form has one pair, one policy and the bars.
 
 const STYLE_OF_PAIR = `
-  .pair .settings { display: grid; grid-template-columns: auto 1fr; align-items: center; gap: 0 14px; margin: 6px 0; }
-  .pair .shown { font-weight: 600; display: inline-block; min-width: 2.4em; }
-  .pair .panels { display: grid; grid-template-columns: 1fr 1fr; gap: 6px 24px; margin: 10px 0 0; }
   .pair.small .panels { grid-template-columns: minmax(0, 480px); justify-content: center; }
-  .pair .word { paint-order: stroke; stroke: var(--paper); stroke-width: 4px; stroke-linejoin: round; }
-  .figure.pair svg .good { fill: var(--good-text); }
-  .figure.pair svg .bad { fill: var(--bad-text); }
-  .pair .facts { display: grid; grid-template-columns: repeat(6, auto); gap: 8px 16px; margin: 10px 0 0; }
-  .pair .facts div { display: flex; flex-direction: column-reverse; justify-content: flex-end; }
-  .pair .facts dt { color: var(--muted-text); font-size: 13.5px; }
-  .pair .facts dd { margin: 0; font-size: 19px; font-weight: 600; }
-  .pair .says { margin: 10px 0 0; min-height: 3em; }
+  .pair .says { min-height: 3em; }
   @container (max-width: 560px) {
-    .pair .settings { grid-template-columns: 1fr; }
-    .pair .panels { grid-template-columns: 1fr; gap: 14px; }
-    .pair .facts { grid-template-columns: repeat(3, 1fr); }
+    .pair .settings, .pair.small .panels { grid-template-columns: 1fr; }
     .pair .says { min-height: 4.5em; }
   }
 `;
@@ -31,45 +19,36 @@ function policyOf(ref, kind, [chosen, rejected], h, shared) {
 }
 
 function render({ model, el }) {
-  const { root, say, close } = stage(el, "pair", STYLE_OF_PAIR);
-  root.setAttribute("aria-label", "Interactive figure: where probability goes when DPO moves a pair apart");
+  const { root, say, close } = stage(el, "pair", STYLE_OF_PAIR, "Interactive figure: where probability goes when DPO moves a pair apart");
   const [ref, kind, gold, pairs, hs, betas] = ["ref", "kind", "gold", "pairs", "hs", "betas"].map((name) => model.get(name));
-  const nearest = (list, value) => list.reduce((best, entry, i) => (Math.abs(entry - value) < Math.abs(list[best] - value) ? i : best), 0);
   const at = { pair: model.get("pair"), shared: model.get("shared"), h: nearest(hs, model.get("h")), beta: nearest(betas, model.get("beta")) };
   const small = model.get("small");
   root.classList.toggle("small", small);
-  let telling = false;
 
-  // Controls
-  const shown = {}, sliders = {};
-  const control = (name, stops, words) => {
-    shown[name] = html("span", { class: "number shown" });
-    sliders[name] = html("input", { type: "range", id: name, min: 0, max: stops.length - 1, step: 1, oninput: (event) => move({ [name]: Number(event.target.value) }) });
-    return [html("span", {}, html("label", { for: name }, words), " ", shown[name]), sliders[name]];
-  };
-  const choosePair = html("select", { id: "pair", onchange: () => move({ pair: Number(choosePair.value) }) },
-    ...pairs.map(([chosen, rejected], i) => html("option", { value: i }, `${kind[chosen]} over ${kind[rejected]} kind words`)));
-  const choosePolicy = html("select", { id: "policy", onchange: () => move({ shared: choosePolicy.value === "shared" }) },
-    html("option", { value: "shared" }, "one θ for all texts"), html("option", { value: "own" }, "a logit for each text"));
+  const hSlider = slider("h", small ? "Moved apart, in nats" : "Distance h", [0, hs.length - 1], (h) => move({ h }));
+  const betaSlider = slider("beta", "β", [0, betas.length - 1], (beta) => move({ beta }));
+  const choosePair = choice("pair", pairs.map(([chosen, rejected]) => `${kind[chosen]} over ${kind[rejected]} kind words`), (pair) => move({ pair }));
+  const choosePolicy = choice("policy", ["one θ for all texts", "a logit for each text"], (own) => move({ shared: !own }));
 
-  const guess = small
-    ? prediction("DPO moves these two texts apart, the chosen one above the rejected one. What happens to the probability of the chosen text?",
-      ["It climbs", "It falls"], 1,
-      "It falls, only less than that of the rejected text. The texts that gain are not in the pair.")
-    : prediction("People chose 3 kind words over none, and one θ moves all texts. Does the chosen text become less probable? Choose that pair, and move it apart.",
-      ["At once", "Only later", "Never"], 1,
-      "It falls once the policy's texts have more than 3 kind words on average.");
+  const guess = prediction(small ? {
+    asks: "DPO moves these two texts apart, the chosen one above the rejected one. What happens to the probability of the chosen text?",
+    options: ["It climbs", "It falls"], right: 1,
+    answer: "It falls, only less than that of the rejected text. The texts that gain are not in the pair.",
+  } : {
+    asks: "People chose 3 kind words over none, and one θ moves all texts. Does the chosen text become less probable?",
+    todo: "Choose that pair, and move it apart.", options: ["At once", "Only later", "Never"], right: 1,
+    answer: "It falls once the policy's texts have more than 3 kind words on average.",
+  });
 
   const W = small ? 430 : 340, H = small ? 186 : 212, P = { left: 34, right: W - 6, top: 18, bottom: H - 40 };
   const bars = svg("svg", { viewBox: `0 0 ${W} ${H}`, role: "img" });
   const curves = svg("svg", { viewBox: `0 0 ${W} ${H}`, role: "img" });
-  const { facts, fact } = numberList();
+  const { facts, fact, put } = numberList();
   const says = html("p", { class: "says" });
 
   const heading = (title, more) => [html("div", { class: "title" }, title), html("div", { class: "quiet" }, more)];
   const chosenBars = html("div", {}, ...heading("Probability of each text", "by kind words; dotted: the reference"), bars);
-  const distance = html("div", { class: "settings sticky" }, ...control("h", hs, small ? "Moved apart, in nats" : "Distance h"));
-  const beta = html("div", { class: "settings" }, ...control("beta", betas, "β"));
+  const distance = html("div", { class: "settings sticky" }, ...hSlider.parts);
   if (small) root.prepend(guess.node, distance, html("div", { class: "panels" }, chosenBars), says);
   else root.prepend(
     guess.node,
@@ -78,7 +57,7 @@ function render({ model, el }) {
     html("div", { class: "panels" }, chosenBars,
       html("div", {}, ...heading("Change of log π", "against the distance h, in nats"), curves)),
     says,
-    behind("Numbers", beta, html("dl", { class: "facts" },
+    behind("Numbers", html("div", { class: "settings" }, ...betaSlider.parts), html("dl", { class: "facts" },
       fact("chosen", "chosen, nats"), fact("rejected", "rejected, nats"), fact("elsewhere", "on other texts"),
       fact("gold", "mean gold"), fact("choice", "σ(βh)"), fact("weight", "weight βσ(−βh)"))));
 
@@ -95,31 +74,16 @@ function render({ model, el }) {
 
   function move(changes) {
     Object.assign(at, changes);
-    at.h = Math.min(Math.max(at.h, 0), hs.length - 1);
-    at.beta = Math.min(Math.max(at.beta, 0), betas.length - 1);
     draw();
     if (small ? hs[at.h] >= 0.5 : at.pair === 2 && at.shared && hs[at.h] >= 6) guess.moved();
-    telling = true;
-    model.set("pair", at.pair);
-    model.set("shared", at.shared);
-    model.set("h", hs[at.h]);
-    model.set("beta", betas[at.beta]);
-    model.set("moved", now());
-    model.save_changes();
-    telling = false;
+    link.tell({ ...at, h: hs[at.h], beta: betas[at.beta], moved: now() });
   }
 
-  const line = (x1, y1, x2, y2, more) => svg("line", { x1, y1, x2, y2, ...more });
-  const text = (x, y, content, more) => svg("text", { x, y, class: "word", "font-size": 14, ...more }, content);
   const hue = (y) => (y === pairs[at.pair][0] ? "good" : y === pairs[at.pair][1] ? "bad" : "muted");
 
   function drawBars(p) {
     const slot = (P.right - P.left) / p.length, y = (value) => P.bottom - value * (P.bottom - P.top);
-    const parts = [];
-    for (const value of [0, 0.5, 1]) {
-      parts.push(line(P.left, y(value), P.right, y(value), { stroke: value ? "var(--faint)" : "var(--line)" }));
-      parts.push(text(P.left - 6, y(value) + 5, format(value, value % 1 ? 1 : 0), { "text-anchor": "end" }));
-    }
+    const parts = yAxis(P, y, [0, 0.5, 1]);
     p.forEach((value, k) => {
       const x = P.left + (k + 0.16) * slot, width = 0.68 * slot;
       parts.push(svg("rect", { x, width, y: y(value), height: P.bottom - y(value), fill: `var(--${hue(k)})`, rx: 1.5 }));
@@ -134,16 +98,11 @@ function render({ model, el }) {
   function drawCurves() {
     const all = hs.map(change), low = Math.min(-1, ...all.flat()), high = Math.max(1, ...all.flat());
     const x = (h) => P.left + (h / hs[hs.length - 1]) * (P.right - P.left - 8), y = (value) => P.bottom - ((value - low) / (high - low)) * (P.bottom - P.top);
-    const step = high - low > 12 ? 5 : high - low > 5 ? 2 : 1, parts = [];
-    for (let value = Math.ceil(low / step) * step; value <= high; value += step) {
-      parts.push(line(P.left, y(value), P.right, y(value), { stroke: value ? "var(--faint)" : "var(--line)" }));
-      parts.push(text(P.left - 6, y(value) + 5, format(value, 0), { "text-anchor": "end" }));
-    }
-    for (const h of [0, 2, 4, 6, 8]) parts.push(text(x(h), P.bottom + 18, String(h), { "text-anchor": "middle" }));
+    const parts = [...yAxis(P, y, multiples(low, high)), ...xAxis(P, x, [0, 2, 4, 6, 8], "h")];
     parts.push(line(x(hs[at.h]), P.top, x(hs[at.h]), P.bottom, { stroke: "var(--ink)", "stroke-dasharray": "1 3" }));
     ["good", "bad"].forEach((name, side) => {
-      parts.push(svg("path", { d: all.map((pair, i) => `${i ? "L" : "M"}${x(hs[i]).toFixed(1)} ${y(pair[side]).toFixed(1)}`).join(""), fill: "none", stroke: `var(--${name})`, "stroke-width": 3 }));
-      parts.push(svg("circle", { cx: x(hs[at.h]), cy: y(all[at.h][side]), r: 6, fill: `var(--${name})`, stroke: "var(--paper)", "stroke-width": 2 }));
+      parts.push(svg("path", { d: trace(all.map((pair, i) => [x(hs[i]), y(pair[side])])), fill: "none", stroke: `var(--${name})`, "stroke-width": 3 }));
+      parts.push(dot(x(hs[at.h]), y(all[at.h][side]), 6, name));
       const mark = 50;
       parts.push(text(x(hs[mark]), y(all[mark][side]) + (side ? 20 : -10), side ? "rejected" : "chosen", { "text-anchor": side ? "end" : "start", class: `word ${name}` }));
     });
@@ -156,17 +115,11 @@ function render({ model, el }) {
     const found = now(), h = hs[at.h], p = policyAt(h);
     drawBars(p);
     drawCurves();
-    for (const [name, node] of Object.entries(facts)) {
-      node.dataset.value = JSON.stringify(found[name]);
-      node.textContent = format(found[name], name === "weight" ? 3 : 2);
-    }
-    for (const [name, words] of [["h", format(h, 1)], ["beta", String(betas[at.beta])]]) {
-      sliders[name].value = at[name];
-      shown[name].textContent = words;
-      sliders[name].setAttribute("aria-valuetext", words);
-    }
-    choosePair.value = String(at.pair);
-    choosePolicy.value = at.shared ? "shared" : "own";
+    for (const name of Object.keys(facts)) put(name, found[name], format(found[name], name === "weight" ? 3 : 2));
+    hSlider.put(at.h, format(h, 1));
+    betaSlider.put(at.beta, String(betas[at.beta]));
+    choosePair.value = at.pair;
+    choosePolicy.value = Number(!at.shared);
     const [chosen, rejected] = pairs[at.pair], mean = p.reduce((sum, q, y) => sum + q * kind[y], 0);
     const words = `The policy's texts have ${format(mean, 1)} kind words on average, and the chosen text has ${kind[chosen]}.`;
     says.textContent = h === 0 ? "The policy is still its reference."
@@ -176,15 +129,9 @@ function render({ model, el }) {
     say(`h ${format(h, 1)}: chosen ${format(found.chosen)} nats, rejected ${format(found.rejected)}, on other texts ${format(found.elsewhere)}. ${says.textContent}`);
   }
 
-  // Python may move it too, in JupyterLab.
-  const NAMES = ["pair", "shared", "h", "beta"];
-  const follow = () => {
-    if (telling) return;
-    move({ pair: model.get("pair"), shared: model.get("shared"), h: nearest(hs, model.get("h")), beta: nearest(betas, model.get("beta")) });
-  };
-  for (const name of NAMES) model.on(`change:${name}`, follow);
+  const link = shared(model, Object.keys(at), (now) => move({ ...now, h: nearest(hs, now.h), beta: nearest(betas, now.beta) }));
   draw();
-  return () => { close(); for (const name of NAMES) model.off(`change:${name}`, follow); };
+  return () => { close(); link.close(); };
 }
 
 export default { render };

@@ -1,111 +1,100 @@
-// Runs of a record in panels, each with one measure of the same runs. The first is open; the others appear as far as the
-// reader has moved, once they have guessed.
+// Recorded runs in panels, drawn as far as the reader has moved, to answer a guess. If the first panel is open, the others
+// are hidden until there is a guess. A panel may have several groups of runs, each with its name.
 
 const STYLE_OF_REVEAL = `
-  .reveal .settings { display: grid; grid-template-columns: auto 1fr; align-items: center; gap: 0 14px; }
-  .reveal .shown { font-weight: 600; display: inline-block; min-width: 1.6em; }
-  .reveal .panels { display: grid; grid-template-columns: 1fr 1fr; gap: 2px 24px; margin: 4px 0 0; }
-  .reveal .panels svg { cursor: ew-resize; touch-action: pan-y; }
+  .reveal .settings { grid-template-columns: auto auto 1fr; margin: 0; }
+  .reveal .panels { gap: 2px 24px; margin: 4px 0 0; }
+  .reveal .panels > :only-child { grid-column: 1 / -1; }
   .reveal .texts { margin: 6px 0 0; display: grid; grid-template-columns: auto 1fr; gap: 2px 12px; align-content: start; font-size: 14px; min-height: 2.9em; }
   .reveal .texts dt { color: var(--muted-text); }
   .reveal .texts dd { margin: 0; }
   @container (max-width: 560px) {
-    .reveal .panels { grid-template-columns: 1fr; gap: 4px; }
+    .reveal .panels { gap: 4px; }
     .reveal .texts { grid-template-columns: 1fr; min-height: 8.6em; gap: 0; }
     .reveal .texts dd { margin: 0 0 4px; }
   }
 `;
+const SECONDS_OF_REVEAL = 6; // from the first place to the last
 
 function render({ model, el }) {
-  const { root, say, close } = stage(el, "reveal", STYLE_OF_REVEAL);
-  const xs = model.get("x"), last = xs.length - 1, asked = model.get("question");
-  const panels = model.get("panels").map(({ title, hue, runs }) => ({ title, hue, runs: runs.map((run) => run.split(" ").map(Number)) }));
-  const averages = panels.map(({ runs }) => xs.map((_, i) => runs.reduce((sum, run) => sum + run[i], 0) / runs.length));
-  let at = model.get("at"), furthest = at, telling = false;
-  root.setAttribute("aria-label", `Interactive figure: ${panels.map(({ title }) => title).join("; ")}`);
+  const xs = model.get("x"), last = xs.length - 1, start = model.get("at"), xlabel = model.get("xlabel"), open = model.get("open");
+  const panels = model.get("panels").map((panel) => ({ ...panel, groups: panel.groups.map(({ name, hue, runs }) => {
+    const curves = runs.map(numbersOf);
+    return { name, hue, curves, mean: xs.map((_, i) => meanOf(curves.map((curve) => curve[i]))) };
+  }) }));
+  const { root, say, close } = stage(el, "reveal", STYLE_OF_REVEAL, `Interactive figure: ${panels.map(({ title }) => title).join("; ")}`);
+  let at = start;
 
-  const guess = prediction(asked.words, asked.options, asked.right, asked.answer, () => move(at));
-  const shown = html("span", { class: "number shown" });
-  const slider = html("input", { type: "range", id: "at", min: 0, max: last, step: 1, oninput: () => move(Number(slider.value)) });
-  const texts = html("dl", { class: "texts" });
-  const W = 340, H = 172, P = { left: 30, right: 332, top: 8, bottom: 148 };
-  const graphs = panels.map(() => svg("svg", { viewBox: `0 0 ${W} ${H}`, role: "img" }));
+  const guess = prediction(model.get("ask"), () => move(at));
+  const place = slider("at", xlabel, [0, last], (to) => { player.pause(); move(to); });
+  const player = playOn(root, { words: "Play", first: start, last, rate: last / SECONDS_OF_REVEAL, at: () => at, move });
+  const texts = html("dl", { class: "texts" }), wide = panels.length === 1;
+  const views = panels.map((panel, k) => twoWidths(root, (picture, W) => drawPanel(panel, k, picture, W), wide ? 720 : 340));
+  const values = panels.map(() => html("span", { class: "number" }));
   root.prepend(
     guess.node,
-    html("div", { class: "settings" }, html("span", {}, html("label", { for: "at" }, model.get("xlabel")), " ", shown), slider),
-    html("div", { class: "panels" }, ...panels.map(({ title, hue }, i) =>
-      html("div", {}, html("div", { class: "title", style: `color: var(--${hue}-text)` }, title), graphs[i]))),
-    texts);
+    html("div", { class: "settings" }, player.button, ...place.parts),
+    html("div", { class: "panels" }, ...panels.map(({ title, groups }, k) => html("div", {},
+      html("div", { class: "title", style: wide ? null : `color: var(--${groups[0].hue}-text)` }, title, " ", values[k]), views[k].picture))),
+    ...(model.get("texts").length ? [texts] : []));
 
-  const text = (x, y, content, more) => svg("text", { x, y, "font-size": 13.8, ...more }, content);
-  const line = (x1, y1, x2, y2, more) => svg("line", { x1, y1, x2, y2, ...more });
-  const px = (i) => P.left + ((xs[i] - xs[0]) / (xs[last] - xs[0])) * (P.right - P.left);
+  const H = wide ? 222 : 172;
+  const frameOf = (W) => ({ left: 38, right: W - (wide ? 62 : 8), top: 8, bottom: H - 24 });
+  for (const { picture } of views) draggable(picture, (x) => {
+    const { left, right } = frameOf(picture.viewBox.baseVal.width);
+    player.pause();
+    move(nearest(xs, xs[0] + ((x - left) / (right - left)) * (xs[last] - xs[0])));
+  });
 
-  for (const graph of graphs) {
-    const drag = (event) => {
-      const place = graph.getBoundingClientRect();
-      const x = ((event.clientX - place.left) / place.width) * W;
-      move(xs.reduce((best, _, i) => (Math.abs(px(i) - x) < Math.abs(px(best) - x) ? i : best), 0));
-    };
-    graph.addEventListener("pointerdown", (event) => { graph.setPointerCapture(event.pointerId); drag(event); });
-    graph.addEventListener("pointermove", (event) => { if (graph.hasPointerCapture(event.pointerId)) drag(event); });
-  }
-
-  function drawGraph(number) {
-    const { title, hue, runs } = panels[number], open = number === 0, until = open ? last : furthest;
-    const least = Math.min(0, ...runs.flat()), most = Math.max(...runs.flat()), step = most - least > 4 ? 2 : 1;
+  function drawPanel({ title, groups, level }, k, picture, W) {
+    const P = frameOf(W), isOpen = open && k === 0, hidden = open && !isOpen && !guess.made(), until = isOpen ? last : at;
+    const all = groups.flatMap(({ curves }) => curves.flat()), least = Math.min(0, ...all), most = Math.max(...all), step = roundStep(most - least);
     // A little over the edge is room enough.
-    const low = Math.floor(least / step + 0.2) * step, high = Math.ceil(most / step - 0.1) * step;
-    const y = (value) => P.bottom - ((value - low) / (high - low)) * (P.bottom - P.top);
-    const parts = [];
-    for (let value = low; value <= high; value += step) {
-      parts.push(line(P.left, y(value), P.right, y(value), { stroke: value ? "var(--faint)" : "var(--line)" }));
-      parts.push(text(P.left - 7, y(value) + 5, format(value, 0), { "text-anchor": "end" }));
-    }
-    for (const i of [0, Math.floor(last / 2), last]) parts.push(text(px(i), P.bottom + 18, xs[i], { "text-anchor": i === last ? "end" : "middle" }));
-    const d = (values, to) => values.slice(0, to + 1).map((value, i) => `${i ? "L" : "M"}${px(i).toFixed(1)} ${y(value).toFixed(1)}`).join("");
-    const hidden = !open && !guess.made();
-    if (!hidden) {
-      for (const run of runs) parts.push(svg("path", { class: "run", d: d(run, until), fill: "none", stroke: `var(--${hue})`, "stroke-width": 1, "stroke-opacity": 0.45 }));
-      parts.push(svg("path", { d: d(averages[number], until), fill: "none", stroke: `var(--${hue})`, "stroke-width": 3.5, "stroke-linejoin": "round" }));
-      parts.push(line(px(at), P.top, px(at), P.bottom, { stroke: "var(--ink)", "stroke-dasharray": "1 3" }));
-      parts.push(svg("circle", { cx: px(at), cy: y(averages[number][at]), r: 6, fill: `var(--${hue})`, stroke: "var(--paper)", "stroke-width": 2 }));
+    const low = Math.floor(least / step + 0.2), high = Math.ceil(most / step - 0.1), decimals = step < 1 ? 2 : wide ? 0 : 1;
+    const x = (i) => P.left + ((xs[i] - xs[0]) / (xs[last] - xs[0])) * (P.right - P.left);
+    const y = (value) => P.bottom - ((value / step - low) / (high - low)) * (P.bottom - P.top);
+    const curve = (values, hue, more) => svg("path", { d: trace(values.slice(0, until + 1).map((value, i) => [x(i), y(value)])), fill: "none", stroke: `var(--${hue})`, ...more });
+    const parts = yAxis(P, y, Array.from({ length: high - low + 1 }, (_, i) => (low + i) * step));
+    for (const i of [0, last >> 1, last]) parts.push(text(x(i), P.bottom + 18, i === last ? `${xlabel.toLowerCase()} ${xs[i]}` : xs[i], { "text-anchor": i === last ? "end" : "middle" }));
+    if (level) parts.push(line(P.left, y(level[0]), P.right, y(level[0]), { stroke: "var(--ink)", "stroke-dasharray": "2 4" }), text(P.left + 6, y(level[0]) + 17, level[1]));
+    if (hidden) {
+      parts.push(text((P.left + P.right) / 2, y(((low + high) / 2) * step) + 14, "?", { "text-anchor": "middle", "font-size": 44, "font-weight": 600, class: "word muted" }));
     } else {
-      parts.push(text((P.left + P.right) / 2, y((low + high) / 2) + 14, "?", { "text-anchor": "middle", "font-size": 44, "font-weight": 600, style: "fill: var(--muted-text)" }));
+      parts.push(line(x(at), P.top, x(at), P.bottom, { stroke: "var(--ink)", "stroke-dasharray": "1 3" }));
+      for (const { curves, hue } of groups) parts.push(...curves.map((one) => curve(one, hue, { class: "run", "stroke-width": 1, "stroke-opacity": 0.45 })));
+      const names = apart(groups.map(({ mean }) => y(mean[at])));
+      groups.forEach(({ name, hue, mean }, g) => {
+        parts.push(curve(mean, hue, { "stroke-width": 3.5, "stroke-linejoin": "round" }), dot(x(at), y(mean[at]), 6, hue));
+        if (name) parts.push(text(x(at) + 10, names[g] + 5, name, { "font-weight": 600, style: `fill: var(--${hue}-text)` }));
+      });
     }
-    graphs[number].replaceChildren(...parts);
-    set(graphs[number], {
-      "data-number": `mean-${number}`, "data-value": JSON.stringify(hidden ? null : averages[number][at]),
-      "aria-label": hidden ? `${title}: hidden until you guess.` : `${title}, ${runs.length} runs: ${format(averages[number][at], 1)} on average at ${xs[at]}.`,
+    const means = groups.map(({ mean }) => (hidden ? null : mean[at]));
+    values[k].textContent = groups.length > 1 || hidden ? "" : format(means[0], decimals);
+    set(picture, {
+      viewBox: `0 0 ${W} ${H}`, "data-number": `mean-${k}`, "data-value": JSON.stringify(groups.length > 1 ? means : means[0]),
+      "aria-label": hidden ? `${title}: hidden until you guess.` : `${title} at ${xlabel.toLowerCase()} ${xs[at]}, ${groups[0].curves.length} runs each: ${groups.map(({ name }, g) => `${name} ${format(means[g], decimals)} on average`.trim()).join("; ")}.`,
     });
+    picture.replaceChildren(...parts);
   }
 
   function draw() {
-    panels.forEach((_, number) => drawGraph(number));
-    slider.value = at;
-    shown.textContent = String(xs[at]);
-    set(slider, { "aria-valuetext": `${xs[at]}` });
-    texts.replaceChildren(...model.get("texts").filter((one) => one.at === 0 || (guess.made() && furthest >= one.at))
-      .flatMap(({ title, text: words }) => [html("dt", {}, title), html("dd", {}, words)]));
+    for (const view of views) view.redraw();
+    place.put(at, String(xs[at]));
+    texts.replaceChildren(...model.get("texts").filter((one) => one.at === 0 || (guess.made() && at >= one.at))
+      .flatMap((one) => [html("dt", {}, one.title), html("dd", {}, one.text)]));
   }
 
-  function move(to) {
-    at = Math.min(Math.max(Math.round(to), 0), last);
-    furthest = guess.made() ? Math.max(furthest, at) : 0;
-    if (guess.made() && furthest === last) guess.moved();
+  function move(to, spoken = true) {
+    at = clamp(Math.round(to), 0, last);
     draw();
-    telling = true;
-    model.set("at", at);
-    model.save_changes();
-    telling = false;
-    say(graphs.map((graph) => graph.getAttribute("aria-label")).join(" "));
+    if (at === last && (guess.made() || !open)) guess.moved();
+    link.tell({ at });
+    if (spoken) say(views.map(({ picture }) => picture.getAttribute("aria-label")).join(" "));
   }
 
-  // Python may move it too, in JupyterLab.
-  const follow = () => { if (!telling && model.get("at") !== at) move(model.get("at")); };
-  model.on("change:at", follow);
+  const link = shared(model, ["at"], (now) => move(now.at));
   draw();
-  return () => { close(); model.off("change:at", follow); };
+  return () => { player.pause(); for (const one of [link, ...views]) one.close(); close(); };
 }
 
 export default { render };

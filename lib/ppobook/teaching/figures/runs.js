@@ -2,22 +2,18 @@
 // The curves of the setting before stay in gray.
 
 const STYLE_OF_RUNS = `
-  .runs .row.settings { margin: 8px 0 6px; }
-  .runs .settings button[aria-pressed=true] { color: var(--paper); background: var(--ink); border-color: var(--ink); }
-  .runs .word { paint-order: stroke; stroke: var(--paper); stroke-width: 4px; stroke-linejoin: round; }
+  .runs .choices { margin: 8px 0 6px; }
+  .runs .choices button[aria-pressed=true] { color: var(--paper); background: var(--ink); border-color: var(--ink); }
   .figure.runs .plot { max-height: 300px; }
-  .runs .says { margin: 4px 0 0; min-height: 1.45em; font-weight: 600; }
+  .runs .says { min-height: 1.45em; font-weight: 600; }
   @container (max-width: 560px) { .runs .says { min-height: 2.9em; } }
 `;
 
 function render({ model, el }) {
-  const { root, say, close } = stage(el, "runs", STYLE_OF_RUNS);
-  const settings = model.get("settings").map((one) => ({
-    ...one, curves: one.curves.split("/").map((row) => row.split(" ").map(Number)),
-  }));
+  const settings = model.get("settings").map((one) => ({ ...one, curves: one.curves.split("/").map(numbersOf) }));
+  const { root, say, close } = stage(el, "runs", STYLE_OF_RUNS, `Interactive figure: recorded runs, ${settings.map((one) => one.name).join("; ")}`);
   const x = model.get("x"), [low, high] = model.get("limits"), level = model.get("level"), ask = model.get("ask");
-  root.setAttribute("aria-label", `Interactive figure: recorded runs, ${settings.map((one) => one.name).join("; ")}`);
-  const guess = prediction(`${ask.asks} ${ask.todo}`, ask.options, ask.right, ask.answer);
+  const guess = prediction(ask);
 
   // A narrow figure gets a picture of its own, so that letters keep their size.
   const narrow = (el.getBoundingClientRect().width || 700) < 480;
@@ -27,23 +23,18 @@ function render({ model, el }) {
   const id = `runs-${Math.random().toString(36).slice(2)}`;
   const curtain = svg("rect", { x: P.left, y: 0, width: 0, height: H });
   const before = svg("g"), now = svg("g", { "clip-path": `url(#${id})` });
-  const text = (tx, ty, words, more) => svg("text", { x: tx, y: ty, class: "word", "font-size": 14, ...more }, words);
-  const line = (at, more) => svg("line", { x1: P.left, x2: P.right, y1: up(at), y2: up(at), ...more });
   const plot = svg("svg", { viewBox: `0 0 ${W} ${H}`, class: "plot", role: "img" },
     svg("clipPath", { id }, curtain),
-    ...model.get("y_ticks").flatMap((tick) => [line(tick, { stroke: "var(--faint)" }), text(P.left - 8, up(tick) + 5, format(tick, tick % 1 ? 1 : 0), { "text-anchor": "end" })]),
-    ...model.get("x_ticks").map((tick) => text(across(tick), P.bottom + 18, format(tick, 0), { "text-anchor": "middle" })),
-    text(P.right, P.bottom + 36, model.get("x_label"), { "text-anchor": "end" }),
-    text(P.left, 14, model.get("y_label")),
-    ...level ? [line(level[0], { stroke: "var(--ink)", "stroke-width": 1.5, "stroke-dasharray": "2 4" })] : [],
+    ...yAxis(P, up, model.get("y_ticks")), ...xAxis(P, across, model.get("x_ticks"), model.get("x_label")), text(P.left, 14, model.get("y_label")),
+    ...level ? [line(P.left, up(level[0]), P.right, up(level[0]), { stroke: "var(--ink)", "stroke-width": 1.5, "stroke-dasharray": "2 4" })] : [],
     before, now,
     ...level ? [text(P.right, up(level[0]) + 17, level[1], { "text-anchor": "end" })] : []);
   const says = html("p", { class: "says number" }), gray = html("span", { class: "quiet" });
   const buttons = settings.map((one, i) => html("button", { type: "button", onclick: () => choose(i) }, one.name));
-  root.prepend(guess.node, html("div", { class: "row settings" }, ...buttons, gray), plot, says);
+  root.prepend(guess.node, html("div", { class: "row choices" }, ...buttons, gray), plot, says);
 
   const draw = ({ curves, hue }, look) => curves.map((curve) => svg("path", {
-    d: curve.map((value, i) => `${i ? "L" : "M"}${across(x[i]).toFixed(1)} ${up(value).toFixed(1)}`).join(""),
+    d: trace(curve.map((value, i) => [across(x[i]), up(value)])),
     fill: "none", stroke: `var(--${hue})`, "stroke-width": 2, "stroke-opacity": 0.75, ...look,
   }));
 
@@ -53,8 +44,7 @@ function render({ model, el }) {
     chosen = index;
     gray.textContent = last === index ? "" : `gray: ${settings[last].name}`;
     show(last === index ? [] : draw(settings[last], { stroke: "var(--muted)", "stroke-width": 1, "stroke-opacity": 0.4 }));
-    model.set("setting", index);
-    model.save_changes();
+    link.tell({ setting: index });
     say(`${settings[index].name}: ${settings[index].says}`);
   }
 
@@ -82,10 +72,9 @@ function render({ model, el }) {
     frame = requestAnimationFrame(step);
   }
 
-  const follow = () => { if (model.get("setting") !== chosen) choose(model.get("setting")); };
-  model.on("change:setting", follow);
+  const link = shared(model, ["setting"], ({ setting }) => choose(setting));
   show([]);
-  return () => { cancelAnimationFrame(frame); close(); model.off("change:setting", follow); };
+  return () => { cancelAnimationFrame(frame); close(); link.close(); };
 }
 
 export default { render };

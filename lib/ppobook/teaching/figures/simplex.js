@@ -3,12 +3,8 @@
 // PPO-clip end; the old policy can be dragged. The parameters are the logits; all expectations are exact.
 
 const STYLE_OF_SIMPLEX = `
-  .simplex .settings { display: grid; grid-template-columns: auto 1fr; align-items: center; gap: 0 14px; margin-top: 6px; }
-  .simplex .setting { white-space: nowrap; }
-  .simplex .shown { font-weight: 600; display: inline-block; min-width: 2.6em; }
-  .simplex .panels { display: grid; grid-template-columns: 1fr 1fr; gap: 6px 22px; margin: 10px 0 4px; }
-  .simplex .word { paint-order: stroke; stroke: var(--paper); stroke-width: 4px; stroke-linejoin: round; font-weight: 600; }
-  .simplex table { width: 100%; border-collapse: collapse; margin: 6px 0 0; }
+  .simplex .settings { margin: 6px 0 0; }
+  .simplex .word { font-weight: 600; }
   .simplex th, .simplex td { text-align: right; padding: 3px 0 3px 8px; border-bottom: 1px solid var(--faint); font-weight: 400; }
   .simplex thead th { color: var(--muted-text); font-size: 14px; white-space: nowrap; }
   .simplex th:first-child { text-align: left; padding-left: 0; }
@@ -24,11 +20,12 @@ const STYLE_OF_SIMPLEX = `
   .simplex .turn { display: none; }
   .simplex tr.off td { color: var(--muted-text); }
   @container (max-width: 560px) {
-    .simplex .panels { grid-template-columns: 1fr; }
     .simplex .panels[data-view=near] > :first-child, .simplex .panels[data-view=whole] > :last-child { display: none; }
     .simplex .turn { display: block; }
     .simplex .settings { gap: 0 8px; }
     .simplex .methods { gap: 0 10px; }
+    .simplex .methods label { gap: 4px; min-height: 28px; font-size: 14px; }
+    .figure.simplex svg.sample { width: 30px; }
     .simplex th, .simplex td { padding-left: 4px; font-size: 13.5px; }
     .simplex td { width: auto; }
     .simplex td.out::before { content: none; }
@@ -129,10 +126,20 @@ function boxAround(p, eps) {
   return corners;
 }
 
+const RAREST = 0.15; // the least probability of an action that the reader can choose
+
+// The nearest policy with no action rarer than that.
+function nearestInside(values) {
+  let probs = values.map((value) => Math.max(value, RAREST));
+  for (let round = 0; round < 3; round++) {
+    const excess = (sumOf(probs) - 1) / probs.filter((value) => value > RAREST).length;
+    probs = probs.map((value) => (value > RAREST ? Math.max(value - excess, RAREST) : value));
+  }
+  return probs;
+}
+
 // In the plane: action 1 on top, 2 at the lower left, 3 at the lower right, sides of length 1.
 const planeOf = (q) => [q[2] + q[0] / 2, (-Math.sqrt(3) / 2) * q[0]];
-// As short as it can be: 1, −0.25.
-const shortText = (value) => String(Number(value.toFixed(2))).replace("-", "−");
 const tripleText = (values, decimals = 2) => `(${values.map((value) => format(value, decimals)).join(", ")})`;
 
 function markOf({ mark, size, hue }, x, y) {
@@ -152,11 +159,11 @@ function markOf({ mark, size, hue }, x, y) {
 function placed(labels, obstacles, frame) {
   const taken = [...obstacles];
   return labels.map(({ text, hue, places }) => {
-    const wide = 8.1 * text.length, high = 16;
+    const wide = 8.6 * text.length, high = 20;
     let best = null;
     for (const [x, y, anchor] of places) {
       const left = anchor === "start" ? x : anchor === "end" ? x - wide : x - wide / 2;
-      const box = { left, right: left + wide, top: y - 12, bottom: y - 12 + high };
+      const box = { left, right: left + wide, top: y - 14, bottom: y - 14 + high };
       const outside = Math.max(0, frame.left - box.left) + Math.max(0, box.right - frame.right)
         + Math.max(0, frame.top - box.top) + Math.max(0, box.bottom - frame.bottom);
       let cost = 200 * outside;
@@ -176,8 +183,7 @@ function placed(labels, obstacles, frame) {
 }
 
 function render({ model, el }) {
-  const { root, say, close } = stage(el, "simplex", STYLE_OF_SIMPLEX);
-  root.setAttribute("aria-label", "Interactive figure: one step of each method in the simplex of policies");
+  const { root, say, close } = stage(el, "simplex", STYLE_OF_SIMPLEX, "Interactive figure: one step of each method in the simplex of policies");
   const presets = model.get("presets"), methods = model.get("methods");
   const deltas = model.get("deltas"), lengths = model.get("lengths"), [epsLow, epsHigh, epsStep] = model.get("eps_range");
   const clipping = methods.some((method) => method.startsWith("ppo"));
@@ -185,39 +191,29 @@ function render({ model, el }) {
   const fixed = { small: model.get("small"), epochs: model.get("epochs") };
   const at = Object.fromEntries(["max_kl", "clip_eps", "length"].map((name) => [name, model.get(name)]));
   const hidden = new Set();
-  let telling = false; // what we tell the model ourselves, we need not hear from it
   let preset = model.get("preset");
   let old = model.get("old");
-  const ask = model.get("ask"), guess = prediction(`${ask.asks} ${ask.todo}`, ask.options, ask.right, ask.answer);
+  const guess = prediction(model.get("ask"));
   let advantages = model.get("advantages");
 
   // Controls
   const choose = html("select", { id: "preset", onchange: () => pick(Number(choose.value)) },
     ...presets.map(({ old, advantages }, i) => html("option", { value: i },
-      `old (${old.map(shortText).join(", ")}), A (${advantages.map(shortText).join(", ")})`)),
+      `old (${old.map(short).join(", ")}), A (${advantages.map(short).join(", ")})`)),
     html("option", { value: -1, hidden: "" }, "your own"));
-  const shown = {}, sliders = {};
+  const sliders = {};
   const control = (name, word, values) => {
-    shown[name] = html("span", { class: "number shown" });
-    sliders[name] = html("input", {
-      type: "range", id: name, ...values ? { min: 0, max: values.length - 1, step: 1 } : { min: epsLow, max: epsHigh, step: epsStep },
-      oninput: ({ target }) => {
-        const value = Number(target.value);
-        at[name] = values ? values[value] : Number(value.toFixed(6));
-        changed();
-      },
-    });
-    return [html("span", { class: "setting" }, html("label", { for: name }, word), " ", shown[name]), sliders[name]];
-  };
-  const own = [0, 1, 2].map((k) => {
-    const value = html("span", { class: "number shown" });
-    const slider = html("input", { type: "range", id: `pay${k}`, min: -4, max: 4, step: 0.05, oninput: () => {
-      advantages = centred(old, own.map((entry) => Number(entry.slider.value)));
-      choose.value = "-1";
+    sliders[name] = slider(name, word, values ? [0, values.length - 1] : [epsLow, epsHigh, epsStep], (value) => {
+      at[name] = values ? values[value] : Number(value.toFixed(6));
       changed();
-    } });
-    return { slider, value };
-  });
+    });
+    return sliders[name].parts;
+  };
+  const own = [0, 1, 2].map((k) => slider(`pay${k}`, `Action ${k + 1} pays`, [-4, 4, 0.05], () => {
+    advantages = centred(old, own.map(({ input }) => Number(input.value)));
+    choose.value = "-1";
+    changed();
+  }));
 
   // The two views
   const W = 340, H = 318;
@@ -233,25 +229,21 @@ function render({ model, el }) {
   const [whole, near] = views;
   near.node.setAttribute("role", "img");
 
-  // The old policy moves with the pointer or the arrow keys. No action gets rarer than 2 %.
-  const handle = svg("circle", { class: "handle", r: 16, tabindex: 0, role: "slider", "aria-label": "Old policy, probability of action 1 in percent", "aria-valuemin": 2, "aria-valuemax": 96 });
+  // The old policy moves with the pointer or the arrow keys, but not to an edge: where an action is rare, ten thousand tiny
+  // steps may not reach the end of the clip range, or end far outside.
+  const handle = svg("circle", { class: "handle", r: 16, tabindex: 0, role: "slider", "aria-label": "Old policy, probability of action 1 in percent", "aria-valuemin": 100 * RAREST, "aria-valuemax": 100 - 200 * RAREST });
   whole.node.append(handle);
   const start = (probs) => {
-    const floored = probs.map((value) => Math.max(value, 0.02));
-    old = floored.map((value) => Number((value / sumOf(floored)).toFixed(4)));
-    old[2] = 1 - old[0] - old[1];
+    const [first, second, third] = nearestInside(probs).map((value) => Number(value.toFixed(4)));
+    old = [first, second, third + (1 - first - second - third)];
     advantages = centred(old, advantages);
     choose.value = "-1";
     changed();
   };
-  const drag = ({ clientX, clientY }) => {
-    const box = whole.node.getBoundingClientRect(), unit = box.width / W;
-    const first = (290 - (clientY - box.top) / unit) / 296 / (Math.sqrt(3) / 2);
-    const third = ((clientX - box.left) / unit - 22) / 296 - first / 2;
+  draggable(whole.node, (x, y) => {
+    const first = (290 - y) / 296 / (Math.sqrt(3) / 2), third = (x - 22) / 296 - first / 2;
     start([first, 1 - first - third, third]);
-  };
-  whole.node.addEventListener("pointerdown", (event) => { whole.node.setPointerCapture(event.pointerId); drag(event); });
-  whole.node.addEventListener("pointermove", (event) => { if (whole.node.hasPointerCapture(event.pointerId)) drag(event); });
+  });
   handle.addEventListener("keydown", (event) => {
     const toward = { ArrowUp: [1, 0, 0], ArrowDown: [0, 0.5, 0.5], ArrowLeft: [0, 1, 0], ArrowRight: [0, 0, 1] }[event.key];
     if (!toward) return;
@@ -277,27 +269,26 @@ function render({ model, el }) {
   const key = html("div", { class: "quiet" }), note = html("p");
   const panels = html("div", { class: "panels", "data-view": "near" },
     html("div", {}, html("div", { class: "title" }, "All policies over three actions"),
-      html("div", { class: "quiet" }, "at a corner, one action is certain; drag the circle"), whole.node),
+      html("div", { class: "quiet" }, "a corner is one action; drag the circle"), whole.node),
     html("div", {}, html("div", { class: "title" }, "Close to the old policy"),
       html("div", { class: "quiet" }, clipping ? "pink: KL limit; blue: clip range" : "pink: KL limit"), near.node));
   const turn = html("button", { type: "button", class: "turn", onclick: () => {
     const { dataset } = panels;
     dataset.view = dataset.view === "near" ? "whole" : "near";
-    turn.textContent = dataset.view === "near" ? "Show the whole triangle" : "Show the close-up";
-  } }, "Show the whole triangle");
+    turn.textContent = dataset.view === "near" ? "Whole triangle" : "Close-up";
+  } }, "Whole triangle");
 
   root.prepend(
     guess.node,
     html("div", { class: "settings" }, ...(stepping ? control("length", "Step length α", lengths) : [])),
-    panels, turn,
-    html("div", { class: "row methods" }, ...legend),
+    panels,
+    html("div", { class: "row methods" }, ...legend, turn),
     behind("Numbers and other settings",
       html("div", { class: "row" }, html("label", { for: "preset" }, "Start"), choose),
       html("div", { class: "settings" },
         ...control("max_kl", "KL limit δ", deltas),
         ...(clipping ? control("clip_eps", "Clip range ε") : []),
-        ...own.flatMap(({ slider, value }, k) =>
-          [html("span", { class: "setting" }, html("label", { for: slider.id }, `Action ${k + 1} pays`), " ", value), slider])),
+        ...own.flatMap(({ parts }) => parts)),
       html("table", {},
         html("thead", {}, html("tr", {},
           html("th", { scope: "col" }, "one update of"),
@@ -310,20 +301,14 @@ function render({ model, el }) {
     ({ old, advantages } = presets[index]);
     choose.value = String(index);
     advantages = centred(old, advantages);
-    for (const [k, { slider }] of own.entries()) slider.value = advantages[k];
+    for (const [k, { input }] of own.entries()) input.value = advantages[k];
     changed();
   }
 
   function changed() {
     draw();
-    telling = true;
-    for (const name of Object.keys(at)) model.set(name, at[name]);
-    model.set("preset", preset);
-    model.set("old", old);
-    model.set("advantages", advantages);
-    model.set("steps", Object.fromEntries(Object.entries(found()).map(([method, { ratios, kl, steps, stopped }]) => [method, { ratios, kl, steps, stopped }])));
-    model.save_changes();
-    telling = false;
+    const steps = Object.entries(found()).map(([method, { ratios, kl, steps, stopped }]) => [method, { ratios, kl, steps, stopped }]);
+    link.tell({ ...at, preset, old, advantages, steps: Object.fromEntries(steps) });
   }
 
   // Thousands of small steps: computed once for each setting.
@@ -354,10 +339,7 @@ function render({ model, el }) {
     near.at = (q) => { const [x, y] = planeOf(q); return [170 + (x - ox) * zoom, 159 + (y - oy) * zoom]; };
     whole.at = (q) => { const [x, y] = planeOf(q); return [22 + 296 * x, 290 + 296 * y]; };
     const inFrame = ({ frame }, [x, y]) => x > frame.left + 2 && x < frame.right - 2 && y > frame.top + 2 && y < frame.bottom - 2;
-    const trace = (view, points, closed) => points.map((q, i) => {
-      const [x, y] = view.at(q);
-      return `${i ? "L" : "M"}${x.toFixed(2)} ${y.toFixed(2)}`;
-    }).join("") + (closed ? "Z" : "");
+    const pathOf = (view, points, end = "") => trace(points.map(view.at)) + end;
 
     // One step in the logits is a curve among the probabilities.
     const curveOf = (from, to) => Array.from({ length: 61 }, (_, i) =>
@@ -379,17 +361,18 @@ function render({ model, el }) {
       const small = view === whole;
       const parts = [];
       if (!small) parts.push(svg("rect", { x: 18, y: 7, width: 304, height: 304, fill: "none", stroke: "var(--line)", "stroke-dasharray": "2 4" }));
-      parts.push(svg("path", { d: trace(view, [[1, 0, 0], [0, 1, 0], [0, 0, 1]], true), fill: "none", stroke: "var(--line)", "stroke-width": 1.5 }));
-      parts.push(svg("path", { d: trace(view, ball, true), fill: "var(--trpo)", "fill-opacity": 0.2, stroke: "var(--trpo)", "stroke-width": 1.8 }));
-      if (clipping) parts.push(svg("path", { d: trace(view, box, true), fill: "none", stroke: "var(--ppo)", "stroke-width": 1.8 }));
+      parts.push(svg("path", { d: pathOf(view, [[1, 0, 0], [0, 1, 0], [0, 0, 1]], "Z"), fill: "none", stroke: "var(--line)", "stroke-width": 1.5 }));
+      if (small) parts.push(svg("path", { d: pathOf(view, [[1, 0, 0], [0, 1, 0], [0, 0, 1]].map(nearestInside), "Z"), fill: "none", stroke: "var(--line)", "stroke-dasharray": "1 4" }));
+      parts.push(svg("path", { d: pathOf(view, ball, "Z"), fill: "var(--trpo)", "fill-opacity": 0.2, stroke: "var(--trpo)", "stroke-width": 1.8 }));
+      if (clipping) parts.push(svg("path", { d: pathOf(view, box, "Z"), fill: "none", stroke: "var(--ppo)", "stroke-width": 1.8 }));
       for (const { method, points } of rest) {
-        parts.push(svg("path", { d: trace(view, points), fill: "none", stroke: `var(--${LOOKS_OF_METHODS[method].hue})`, "stroke-width": 1.2, "stroke-opacity": 0.6 }));
+        parts.push(svg("path", { d: pathOf(view, points), fill: "none", stroke: `var(--${LOOKS_OF_METHODS[method].hue})`, "stroke-width": 1.2, "stroke-opacity": 0.6 }));
       }
       const shrink = small ? 0.7 : 1;
       for (const method of visible) {
         const look = LOOKS_OF_METHODS[method];
         parts.push(svg("path", {
-          d: trace(view, curves[method]), fill: "none", stroke: `var(--${look.hue})`, "stroke-width": look.width * shrink, "stroke-dasharray": look.dashes ?? null,
+          d: pathOf(view, curves[method]), fill: "none", stroke: `var(--${look.hue})`, "stroke-width": look.width * shrink, "stroke-dasharray": look.dashes ?? null,
         }));
         if (method === "ppo_large") {
           for (const q of curves[method].slice(1, -1)) {
@@ -480,15 +463,14 @@ function render({ model, el }) {
   }
 
   function tabulate(all) {
-    for (const name of Object.keys(shown)) {
+    for (const name of Object.keys(sliders)) {
       const values = { max_kl: deltas, length: lengths }[name];
-      sliders[name].value = values ? values.indexOf(at[name]) : at[name];
-      shown[name].textContent = values ? String(at[name]) : format(at[name]);
-      sliders[name].setAttribute("aria-valuetext", shown[name].textContent);
+      if (values) sliders[name].put(values.indexOf(at[name]), String(at[name]));
+      else sliders[name].put(at[name], format(at[name]));
     }
-    for (const [k, { slider, value }] of own.entries()) {
-      value.textContent = format(Number(slider.value));
-      slider.setAttribute("aria-valuetext", `${value.textContent}, advantage ${format(advantages[k])}`);
+    for (const [k, { input, put }] of own.entries()) {
+      const pays = Number(input.value);
+      put(pays, format(pays), `${format(pays)}, advantage ${format(advantages[k])}`);
     }
     for (const method of methods) {
       const { ratios, kl } = all[method];
@@ -515,25 +497,21 @@ function render({ model, el }) {
       `${LOOKS_OF_METHODS[method].name}: ratios ${tripleText(all[method].ratios)}, KL ${format(all[method].kl, 4)}`).join(". "));
   }
 
-  // Python may move it too, in JupyterLab.
-  const names = [...Object.keys(at), "preset", "old", "advantages"];
-  const follow = () => {
-    if (telling) return;
-    for (const name of Object.keys(at)) at[name] = model.get(name);
-    if (model.get("preset") !== preset) { pick(model.get("preset")); return; }
-    if (model.get("advantages") !== advantages || model.get("old") !== old) {
-      old = model.get("old");
-      advantages = centred(old, model.get("advantages"));
+  const link = shared(model, [...Object.keys(at), "preset", "old", "advantages"], (now) => {
+    for (const name of Object.keys(at)) at[name] = now[name];
+    if (now.preset !== preset) { pick(now.preset); return; }
+    if (now.advantages !== advantages || now.old !== old) {
+      old = now.old;
+      advantages = centred(old, now.advantages);
       choose.value = "-1";
-      for (const [k, { slider }] of own.entries()) slider.value = advantages[k];
+      for (const [k, { input }] of own.entries()) input.value = advantages[k];
     }
     changed();
-  };
-  for (const name of names) model.on(`change:${name}`, follow);
+  });
   choose.value = String(model.get("preset"));
-  for (const [k, { slider }] of own.entries()) slider.value = advantages[k];
+  for (const [k, { input }] of own.entries()) input.value = advantages[k];
   draw();
-  return () => { close(); for (const name of names) model.off(`change:${name}`, follow); };
+  return () => { close(); link.close(); };
 }
 
 export default { render };

@@ -1,57 +1,53 @@
-// E2. One text in the course of an update: each token's log-probability before and now, its ratio, whether the clip has
-// stopped it, and what its gradient does. The token that is chosen is written out in numbers.
+// E2. One text in the course of an update: each token's ratio, whether the clip has stopped it, and what its gradient does.
+// Other texts, the update without the clip, and the token that is chosen, written out in numbers, are folded.
 
 const STYLE_OF_TOKENS = `
   .tokens .row .row { gap: 6px; }
-  .tokens .settings { display: grid; grid-template-columns: auto 1fr auto 1fr; align-items: center; gap: 0 14px; margin: 6px 0 8px; }
-  .tokens .shown { font-weight: 600; display: inline-block; min-width: 2.4em; }
+  .tokens .settings { margin: 0; }
   .tokens table { width: 100%; border-collapse: separate; border-spacing: 0; table-layout: fixed; }
   .tokens th { font-weight: 600; font-size: 14px; padding: 2px 4px; text-align: right; vertical-align: bottom; }
-  .tokens th:first-child { text-align: left; width: 15%; padding-left: 0; }
-  .tokens th.plot { width: 34%; text-align: center; }
+  .tokens th:first-child { text-align: left; width: 17%; padding-left: 0; }
+  .tokens th.plot { width: 52%; text-align: center; }
   .tokens th.does { width: 15%; text-align: left; }
   .tokens td { padding: 0 4px; text-align: right; font-size: 14px; border-bottom: 1px solid var(--faint); }
   .tokens tbody th { font-weight: 400; border-bottom: 1px solid var(--faint); padding: 1px 0; }
   .tokens td.does { text-align: left; white-space: nowrap; }
-  .tokens td button, .tokens tbody th button { display: block; width: 100%; min-height: 26px; padding: 1px 4px; text-align: left; border-color: transparent; background: none; }
-  .tokens tbody th button:hover { border-color: var(--line); }
-  .tokens tbody th button[aria-pressed=true] { box-shadow: 0 0 0 2px var(--ink); background: var(--raised); font-weight: 600; }
-  .tokens tr.chosen td { background: var(--raised); }
+  .tokens tbody button { display: block; width: 100%; min-height: 24px; padding: 0 4px; text-align: left; border: 0; background: none; }
+  .tokens tr.chosen { background: var(--raised); outline: 2px solid var(--ink); outline-offset: -1px; }
   .tokens .good { color: var(--good-text); }
   .tokens .bad { color: var(--bad-text); }
-  .tokens .lane { position: relative; height: 26px; overflow: hidden; }
+  .tokens .lane { position: relative; height: 24px; overflow: hidden; }
   .tokens .lane i { position: absolute; }
   .tokens .lane .box { top: 0; bottom: 0; background: var(--faint); opacity: 0.6; }
   .tokens .lane .one { left: 50%; top: 0; bottom: 0; border-left: 1px solid var(--line); }
-  .tokens .lane .stem { top: 12px; height: 2px; }
-  .tokens .lane .dot { top: 7px; width: 12px; height: 12px; margin-left: -6px; border-radius: 50%; border: 2.5px solid; }
+  .tokens .lane .stem { top: calc(50% - 1px); height: 2px; }
+  .tokens .lane .dot { top: calc(50% - 6px); width: 12px; height: 12px; margin-left: -6px; border-radius: 50%; border: 2.5px solid; }
   .tokens .lane .dot.beyond { border-radius: 2px; }
   .tokens .lane .dot.flat { background: var(--paper) !important; }
   .tokens .scale { position: relative; height: 1.3em; font-size: 13px; font-weight: 400; }
   .tokens .scale span { position: absolute; transform: translateX(-50%); }
   .tokens .key { margin: 4px 0 0; font-size: 14px; }
-  .tokens .sum { margin: 10px 0 0; padding: 8px 12px; border-left: 4px solid var(--ppo); min-height: 10.2em; }
+  .tokens .sum { margin: 10px 0 0; padding: 8px 12px; border-left: 4px solid var(--ppo); }
   .tokens .sum p { margin: 0 0 3px; }
   .tokens .sum .result { font-weight: 600; }
-  .tokens .whole { margin: 0 0 6px; }
-  .tokens .whole b { font-size: 17px; }
+  .tokens .whole { margin: 0 0 4px; }
   .tokens dl { display: grid; grid-template-columns: repeat(3, 1fr); gap: 4px 14px; margin: 10px 0 0; }
   .tokens dl div { border-top: 2px solid var(--faint); padding-top: 3px; }
   .tokens dt { font-size: 14px; color: var(--muted-text); }
   .tokens dd { margin: 0; font-weight: 600; font-size: 16px; }
   @container (max-width: 560px) {
-    .tokens .settings { grid-template-columns: auto 1fr; gap: 0 8px; }
     .tokens th, .tokens td { font-size: 12.5px; padding: 0 0 0 4px; }
-    .tokens tbody th button { font-size: 13px; padding: 1px 2px; }
-    .tokens th.logp, .tokens td.logp { display: none; }
-    .tokens th:first-child { width: 25%; }
-    .tokens th.plot { width: 38%; }
-    .tokens th.does { width: 22%; }
+    .tokens tbody th { padding: 0; }
+    .tokens tbody button { font-size: 13px; min-height: 20px; padding: 0 2px; line-height: 1.2; }
+    .tokens .lane { height: 20px; }
+    .tokens th:first-child { width: 22%; }
+    .tokens th.plot { width: 42%; }
+    .tokens th.does { width: 21%; }
+    .tokens .key { font-size: 13px; line-height: 1.35; }
     .tokens dl { grid-template-columns: 1fr 1fr; }
-    .tokens .sum { min-height: 15em; padding: 8px 0 8px 10px; }
+    .tokens .sum { padding: 8px 0 8px 10px; }
   }
 `;
-const numbersOf = (text) => text.split(" ").map(Number);
 
 // One token, as in clip.js: the smaller of both surrogates, and its slope by log π_θ, which is ρ A or 0. At the knee there is
 // no single slope; a ratio of several digits does not stand there.
@@ -59,13 +55,12 @@ function tokenOf(oldLogp, newLogp, advantage, eps) {
   const ratio = Math.exp(newLogp - oldLogp);
   const outside = Math.abs(ratio - 1) > eps;
   const flat = outside && (ratio > 1 ? advantage > 0 : advantage < 0);
-  const surrogate = ratio * advantage, clipped = Math.min(Math.max(ratio, 1 - eps), 1 + eps) * advantage;
+  const surrogate = ratio * advantage, clipped = clamp(ratio, 1 - eps, 1 + eps) * advantage;
   return { ratio, outside, flat, surrogate, clipped, objective: Math.min(surrogate, clipped), slope: flat || advantage === 0 ? 0 : surrogate };
 }
 
 function render({ model, el }) {
-  const { root, say, close } = stage(el, "tokens", STYLE_OF_TOKENS);
-  root.setAttribute("aria-label", "Interactive figure: the ratio of each token of a text");
+  const { root, say, close } = stage(el, "tokens", STYLE_OF_TOKENS, "Interactive figure: the ratio of each token of a text");
   const paths = model.get("paths"), steps = model.get("steps"), range = model.get("range");
   const texts = model.get("texts").map((text) => ({
     name: text.name, words: text.words, old: numbersOf(text.old), advantages: numbersOf(text.advantages),
@@ -73,23 +68,18 @@ function render({ model, el }) {
   }));
   const NAMES = ["text", "path", "step", "token", "clip_eps"];
   const at = Object.fromEntries(NAMES.map((name) => [name, model.get(name)]));
-  let telling = false, cells = [];
+  let cells = [];
 
   // The axis of ratios is logarithmic and the same in all pictures, so that they compare. What is further away stands at its end.
   const furthest = Math.max(...texts.flatMap((text) => text.fresh.flat().flatMap((row) => row.map((logp, t) => Math.abs(logp - text.old[t])))));
-  const END = Math.min(Math.max(1.08 * furthest, Math.log(1.6)), Math.log(3.3));
-  const across = (ratio) => 50 + 50 * Math.min(Math.max(Math.log(ratio) / END, -1), 1) * 0.94;
+  const END = clamp(1.08 * furthest, Math.log(1.6), Math.log(3.3));
+  const across = (ratio) => 50 + 50 * clamp(Math.log(ratio) / END, -1, 1) * 0.94;
 
   // Controls
-  const option = (words, i) => html("option", { value: i }, words);
-  const chooseText = html("select", { id: "text", onchange: () => move({ text: Number(chooseText.value) }) }, ...texts.map(({ name }, i) => option(name, i)));
-  const choosePath = html("select", { id: "path", onchange: () => move({ path: Number(choosePath.value) }) }, ...paths.map(option));
-  const shown = {}, sliders = {};
-  const control = (name, words, [min, max, step]) => {
-    shown[name] = html("span", { class: "number shown" });
-    sliders[name] = html("input", { type: "range", id: name, min, max, step, oninput: (event) => move({ [name]: Number(event.target.value) }) });
-    return [html("span", {}, html("label", { for: name }, words), " ", shown[name]), sliders[name]];
-  };
+  const chooseText = choice("text", texts.map(({ name }) => name), (text) => move({ text }));
+  const choosePath = choice("path", paths, (path) => move({ path }));
+  const stepSlider = slider("step", "Gradient steps", [0, steps.length - 1], (step) => move({ step }));
+  const clipSlider = slider("clip_eps", "Clip ε", range, (clip_eps) => move({ clip_eps }));
   const labelled = (id, words, node, more = {}) => html("span", { class: "row", ...more }, html("label", { for: id }, words), node);
 
   const scale = html("div", { class: "scale number", "aria-hidden": "true" });
@@ -98,53 +88,53 @@ function render({ model, el }) {
   scale.append(...ticks.map((ratio) => html("span", { style: `left: ${across(ratio)}%` }, String(ratio))));
   const body = html("tbody");
   const sum = html("div", { class: "sum number" });
-  const { facts, fact } = numberList();
-  facts.product = html("b", { class: "number", "data-number": "product" });
+  const { cell: number, fact, put: putFact } = numberList();
 
   // The guess is about the first text, in the first path.
   const whole = Math.exp(texts[0].fresh[0].at(-1).reduce((total, logp, t) => total + logp - texts[0].old[t], 0));
-  const guess = prediction(`The clip acts on each token's ratio. Where does the ratio of the whole text end after ${steps.at(-1)} gradient steps?`,
-    [`Within ${format(at.clip_eps, 1)} of 1`, "Further away"], Math.abs(whole - 1) > at.clip_eps ? 1 : 0,
-    `It is the product of all the tokens' ratios, and ends at ${format(whole, 2)}. Now choose the update without the clip.`);
+  const guess = prediction({
+    asks: `The clip acts on each token's ratio. After ${steps.at(-1)} gradient steps, where is the ratio of the whole text?`,
+    options: [`Within ${format(at.clip_eps, 1)} of 1`, "Further away"], right: Math.abs(whole - 1) > at.clip_eps ? 1 : 0,
+    answer: `It is the product of all the tokens' ratios, and ends at ${format(whole, 2)}.`,
+  });
+  const numbers = behind("One token in numbers, other texts",
+    html("div", { class: "row" }, labelled("text", "Text", chooseText), labelled("path", "Update", choosePath, paths.length > 1 ? {} : { style: "display: none" })),
+    html("div", { class: "settings" }, ...clipSlider.parts),
+    sum,
+    html("dl", {}, fact("kl", "mean log-ratio, old − new"), fact("clip_fraction", "outside the range"), fact("flat_fraction", "without gradient")));
   root.prepend(
     guess.node,
-    html("div", { class: "row" }, labelled("text", "Text", chooseText), labelled("path", "Update", choosePath, paths.length > 1 ? {} : { style: "display: none" })),
-    html("div", { class: "settings" }, ...control("step", "Gradient steps", [0, steps.length - 1, 1]), ...control("clip_eps", "Clip ε", range)),
-    html("p", { class: "whole" }, "Ratio of the whole text: ", facts.product),
+    html("div", { class: "settings" }, ...stepSlider.parts),
+    html("p", { class: "whole" }, "Ratio of the whole text: ", number("product", "b")),
     html("table", {},
-      html("thead", {}, html("tr", {}, html("th", { scope: "col" }, "token"), html("th", { scope: "col", class: "logp" }, "log π", html("sub", {}, "old")),
-        html("th", { scope: "col", class: "logp" }, "log π", html("sub", {}, "θ")), html("th", { scope: "col", class: "plot" }, "ratio", scale),
-        html("th", { scope: "col" }, html("span", { class: "unseen" }, "ratio in numbers")), html("th", { scope: "col", class: "does" }, "gradient"))),
+      html("thead", {}, html("tr", {}, html("th", { scope: "col" }, "token"), html("th", { scope: "col", class: "plot" }, html("span", { class: "unseen" }, "ratio"), scale),
+        html("th", { scope: "col" }, "ratio"), html("th", { scope: "col", class: "does" }, "gradient"))),
       body),
-    html("p", { class: "quiet key" }, "Green: A > 0. Orange: A < 0. Hollow: it has gone far enough, no gradient. Square: beyond the axis. Gray: the clip range."),
-    sum,
-    behind("More numbers", html("dl", {}, fact("kl", "mean log-ratio, old − new"), fact("clip_fraction", "outside the range"), fact("flat_fraction", "without gradient"))));
+    html("p", { class: "quiet key" }, "Green: A > 0. Orange: A < 0. Hollow: past the clip range, no gradient. Square: beyond the axis. Gray: the clip range."),
+    numbers);
 
   function rows() {
     const text = texts[at.text];
     cells = text.words.map((word, t) => {
-      const button = html("button", { type: "button", onclick: () => move({ token: t }), onfocus: () => { if (at.token !== t) move({ token: t }); } }, word);
-      const node = (name, more = "") => html("td", { class: `number ${more}`, "data-number": `${name}-${t}` });
-      const old = node("old", "logp"), fresh = node("new", "logp"), ratio = node("ratio"), slope = html("td", { class: "does", "data-number": `slope-${t}` });
+      const button = html("button", { type: "button", onclick: () => { numbers.open = true; move({ token: t }); }, onfocus: () => { if (at.token !== t) move({ token: t }); } }, word);
+      const ratio = html("td", { class: "number", "data-number": `ratio-${t}` }), slope = html("td", { class: "does", "data-number": `slope-${t}` });
       const box = html("i", { class: "box" }), stem = html("i", { class: "stem" }), dot = html("i", { class: "dot" });
       const lane = html("div", { class: "lane", "aria-hidden": "true" }, box, html("i", { class: "one" }), stem, dot);
       const row = html("tr", { onpointermove: (event) => { if (event.pointerType === "mouse" && at.token !== t) move({ token: t }); } },
-        html("th", { scope: "row" }, button), old, fresh, html("td", {}, lane), ratio, slope);
-      return { row, button, old, fresh, ratio, slope, box, stem, dot };
+        html("th", { scope: "row" }, button), html("td", {}, lane), ratio, slope);
+      return { row, button, ratio, slope, box, stem, dot };
     });
     body.replaceChildren(...cells.map(({ row }) => row));
   }
 
   const put = (node, value, words) => { node.dataset.value = JSON.stringify(value); node.textContent = words; };
-  const signed = (value, digits = 3) => (value < 0 ? `(${format(value, digits)})` : format(value, digits));
+  const bracketed = (value) => (value < 0 ? `(${format(value, 3)})` : format(value, 3));
 
   function draw() {
     const text = texts[at.text], fresh = text.fresh[at.path][at.step], eps = at.clip_eps;
     const found = text.words.map((_, t) => tokenOf(text.old[t], fresh[t], text.advantages[t], eps));
     cells.forEach((cell, t) => {
       const one = found[t], kind = text.advantages[t] > 0 ? "good" : "bad", hue = text.advantages[t] ? `var(--${kind})` : "var(--muted)";
-      put(cell.old, text.old[t], format(text.old[t]));
-      put(cell.fresh, fresh[t], format(fresh[t]));
       put(cell.ratio, one.ratio, format(one.ratio));
       const back = one.outside && !one.flat && one.slope;
       put(cell.slope, one.slope, one.flat ? "stopped" : !one.slope ? "none" : one.slope > 0 ? (back ? "↑ back" : "↑ up") : back ? "↓ back" : "↓ down");
@@ -159,18 +149,16 @@ function render({ model, el }) {
       set(cell.button, { "aria-pressed": at.token === t, "aria-label": `${text.words[t]}: ratio ${format(one.ratio)}, advantage ${format(text.advantages[t])}, ${cell.slope.textContent}` });
     });
     const total = found.reduce((s, { ratio }) => s + Math.log(ratio), 0), n = found.length;
-    put(facts.product, Math.exp(total), Math.exp(total) < 1000 ? format(Math.exp(total), Math.exp(total) < 0.1 ? 4 : 2) : Math.exp(total).toExponential(1));
-    put(facts.kl, -total / n, format(-total / n, 3));
+    putFact("product", Math.exp(total), Math.exp(total) < 1000 ? format(Math.exp(total), Math.exp(total) < 0.1 ? 4 : 2) : Math.exp(total).toExponential(1));
+    putFact("kl", -total / n, format(-total / n, 3));
     const outside = found.filter((one) => one.outside).length, flat = found.filter((one) => one.flat).length;
-    put(facts.clip_fraction, outside / n, `${outside} of ${n}`);
-    put(facts.flat_fraction, flat / n, `${flat} of ${n}`);
+    putFact("clip_fraction", outside / n, `${outside} of ${n}`);
+    putFact("flat_fraction", flat / n, `${flat} of ${n}`);
     sum.replaceChildren(...arithmetic(found[at.token]));
-    for (const [node, value] of [[chooseText, at.text], [choosePath, at.path]]) node.value = String(value);
-    sliders.step.value = at.step;
-    sliders.clip_eps.value = eps;
-    shown.step.textContent = String(steps[at.step]);
-    shown.clip_eps.textContent = format(eps);
-    set(sliders.step, { "aria-valuetext": `${steps[at.step]} gradient steps` });
+    chooseText.value = at.text;
+    choosePath.value = at.path;
+    stepSlider.put(at.step, String(steps[at.step]), `${steps[at.step]} gradient steps`);
+    clipSlider.put(eps, format(eps));
     return found;
   }
 
@@ -180,8 +168,8 @@ function render({ model, el }) {
     const line = (className, ...parts) => html("p", { class: className }, ...parts);
     const edge = one.ratio > 1 ? 1 + eps : 1 - eps;
     return [
-      line("result", `“${text.words[t]}”, token ${t + 1}, with A = ${a > 0 ? "+" : ""}${format(a)}`),
-      line("", "ratio = exp(log π", html("sub", {}, "θ"), " − log π", html("sub", {}, "old"), `) = exp(${format(now, 3)} − ${signed(text.old[t])}) = ${format(one.ratio, 3)}`),
+      line("result", `“${text.words[t]}”, token ${t + 1}, with A = ${signed(a)}`),
+      line("", "ratio = exp(log π", html("sub", {}, "θ"), " − log π", html("sub", {}, "old"), `) = exp(${format(now, 3)} − ${bracketed(text.old[t])}) = ${format(one.ratio, 3)}`),
       line("", `ratio × A = ${format(one.surrogate, 3)}; clipped, ${one.outside ? `${format(edge)} × A` : "the same"}: ${format(one.clipped, 3)}; the smaller one: ${format(one.objective, 3)}`),
       line("", says(one, a)),
     ];
@@ -201,17 +189,13 @@ function render({ model, el }) {
     const before = at.text;
     for (const [name, value] of Object.entries(changes)) {
       const most = { text: texts.length - 1, path: paths.length - 1, step: steps.length - 1, token: 99 }[name];
-      at[name] = name === "clip_eps" ? Math.min(Math.max(Number(value.toFixed(6)), range[0]), range[1]) : Math.min(Math.max(Math.round(value), 0), most);
+      at[name] = name === "clip_eps" ? clamp(Number(value.toFixed(6)), range[0], range[1]) : clamp(Math.round(value), 0, most);
     }
     at.token = Math.min(at.token, texts[at.text].words.length - 1);
     if (at.text !== before) rows();
     const found = draw();
     if (at.text === 0 && at.path === 0 && at.step === steps.length - 1) guess.moved();
-    telling = true;
-    for (const name of NAMES) model.set(name, at[name]);
-    model.set("ratios", found.map(({ ratio }) => ratio));
-    model.save_changes();
-    telling = false;
+    link.tell({ ...at, ratios: found.map(({ ratio }) => ratio) });
     say(`${steps[at.step]} gradient steps. ${[...sum.querySelectorAll("p")].map((p) => p.textContent).join(" ")}`);
   }
 
@@ -220,16 +204,13 @@ function render({ model, el }) {
     const way = { ArrowDown: 1, ArrowUp: -1 }[event.key];
     if (!way) return;
     event.preventDefault();
-    const next = Math.min(Math.max(at.token + way, 0), cells.length - 1);
-    cells[next].button.focus();
+    cells[clamp(at.token + way, 0, cells.length - 1)].button.focus();
   });
 
-  // Python may move it too, in JupyterLab.
-  const follow = () => { if (!telling && NAMES.some((name) => model.get(name) !== at[name])) move(Object.fromEntries(NAMES.map((name) => [name, model.get(name)]))); };
-  for (const name of NAMES) model.on(`change:${name}`, follow);
+  const link = shared(model, NAMES, move);
   rows();
   draw();
-  return () => { close(); for (const name of NAMES) model.off(`change:${name}`, follow); };
+  return () => { close(); link.close(); };
 }
 
 export default { render };
