@@ -85,6 +85,11 @@ document.addEventListener("DOMContentLoaded", () => {
       else if (text.data.includes(" to ")) text.data = text.data.replace(interval, (one) => one.replaceAll(" ", "\u00a0"));
     }
   }
+  // A column of words begins at the left, one of numbers ends at the right.
+  for (const cell of document.querySelectorAll(".bd-article .dataframe td")) {
+    if (!/([a-z]{3,}.* ){3}/s.test(cell.textContent)) continue;
+    for (const row of cell.closest("table").rows) row.cells[cell.cellIndex]?.classList.add("words");
+  }
   // (All at once: to measure after each change would lay out the page as often.)
   const fit = () => {
     const tables = [...document.querySelectorAll(".bd-article table")];
