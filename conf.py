@@ -162,7 +162,7 @@ html_theme_options = {
     "home_page_in_toc": True,
     "show_navbar_depth": 1,
     "collapse_navbar": True,  # to show all, the theme takes half a second for each page
-    "show_toc_level": 2,
+    "show_toc_level": 1,
     "article_footer_items": ["page-links.html"],
     "pygments_light_style": "a11y-high-contrast-light",
     "pygments_dark_style": "a11y-high-contrast-dark",

@@ -26,7 +26,8 @@ document.addEventListener("DOMContentLoaded", () => {
     const box = document.createElement("details");
     box.className = "folded-end";
     const summary = document.createElement("summary");
-    summary.textContent = `Show the ${section.querySelectorAll(parts).length} ${what}`;
+    const many = section.querySelectorAll(parts).length;
+    summary.textContent = `Show the ${many > 1 ? `${many} ${what}` : what.slice(0, -1)}`;
     box.append(summary, ...[...section.children].slice(1));
     section.append(box);
   }

@@ -50,12 +50,14 @@ document.addEventListener("DOMContentLoaded", () => {
   document.fonts.addEventListener("loadingdone", () => look());
 });
 
-// A table that does not fit is set tighter; on a phone, one of words is then shown row by row, each cell below the
+// A table that does not fit is set tighter; on a phone, one of words that still does not fit, or only in tall narrow
+// columns, is then shown row by row, each cell below the
 // name of its column. One of numbers scrolls, and its first column stays.
 document.addEventListener("DOMContentLoaded", () => {
   const phone = window.matchMedia("(max-width: 600px)");
   const boxOf = (table) => table.closest(".pst-scrollable-table-container") ?? table.parentElement;
   const cut = (table) => boxOf(table).scrollWidth > boxOf(table).clientWidth + 1;
+  const tall = (table) => [...table.querySelectorAll("td")].some((cell) => cell.offsetHeight > 200);
   const name = (table) => {
     const heads = [...table.querySelectorAll("thead th")];
     table.setAttribute("role", "table");
@@ -83,14 +85,19 @@ document.addEventListener("DOMContentLoaded", () => {
       else if (text.data.includes(" to ")) text.data = text.data.replace(interval, (one) => one.replaceAll(" ", "\u00a0"));
     }
   }
+  // A column of words begins at the left, one of numbers ends at the right.
+  for (const cell of document.querySelectorAll(".bd-article .dataframe td")) {
+    if (!/([a-z]{3,}.* ){3}/s.test(cell.textContent)) continue;
+    for (const row of cell.closest("table").rows) row.cells[cell.cellIndex]?.classList.add("words");
+  }
   // (All at once: to measure after each change would lay out the page as often.)
   const fit = () => {
     const tables = [...document.querySelectorAll(".bd-article table")];
     tables.forEach((table) => table.classList.remove("tight", "by-row"));
     const wide = tables.filter((table) => table.checkVisibility() && cut(table));
     wide.forEach((table) => table.classList.add("tight"));
-    const words = !phone.matches ? [] : wide.filter((table) => !table.matches(".dataframe")
-      && table.tHead?.rows.length === 1 && cut(table));
+    const words = !phone.matches ? [] : tables.filter((table) => !table.matches(".dataframe") && table.checkVisibility()
+      && table.tHead?.rows.length === 1 && (cut(table) || tall(table)));
     for (const table of words) {
       if (!table.querySelector(".column-name")) name(table);
       table.classList.add("by-row");

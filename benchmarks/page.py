@@ -288,7 +288,7 @@ def _draw_ratios(rows: list[tuple[str, Ratio]]) -> Any:
 
     from ppobook.teaching import style
 
-    figure, ax = plt.subplots(figsize=(style.WIDTH, 0.62 * len(rows) + 1.0))
+    figure, ax = plt.subplots(figsize=(style.WIDTH, 0.7 * len(rows) + 1.0))
     for height, (label, one) in enumerate(rows[::-1]):
         ax.plot([one.low, one.high], [height, height], color=style.colour("ppo"), linewidth=2.2)
         ax.plot(one.ratio, height, "o", color=style.colour("ppo"), markersize=7)
@@ -301,7 +301,7 @@ def _draw_ratios(rows: list[tuple[str, Ratio]]) -> Any:
             xycoords=where,
             xytext=(6, 0),
             textcoords="offset points",
-            fontsize=10.5,
+            fontsize=13,
         )
     ends = [x for _, one in rows for x in (one.low, one.high)]
     ax.set_xscale("log")

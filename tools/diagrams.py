@@ -1,4 +1,4 @@
-"""Draw the book's diagrams, `_static/diagrams/*.svg`: ten drawings that share one alphabet.
+"""Draw the book's diagrams, `_static/diagrams/*.svg`: eleven drawings that share one alphabet.
 
     python tools/diagrams.py
 
@@ -258,6 +258,29 @@ def trust_region() -> Drawing:
     return d
 
 
+def clip_gate() -> Drawing:
+    """Chapter 3: which samples still push, by the sign of the advantage and the ratio."""
+    d = Drawing(38)
+    low, middle, high = 24, 37.5, 51
+    d.box(middle, 20.4, high - low, 28, facecolor=tint("muted", STRENGTH["muted"]), zorder=1)
+    d.label(middle, 36.2, "clip range")
+    d.label(middle, 32, "old policy", "muted", size=SMALLEST)
+    for y, hue, name, way in ((25, "good", "good action", 1), (12, "bad", "bad action", -1)):
+        d.label(1.5, y + 1.7, name.split()[0], hue, ha="left")
+        d.label(1.5, y - 1.7, name.split()[1], hue, ha="left")
+        d.icon("sampler", middle, y, SMALL, letter=r"$\pi_{\mathrm{old}}$")
+        gate, free = (high, low) if way > 0 else (low, high)
+        for start in (free - 10.6 * way, free + 1.4 * way, middle + 4.6 * way):
+            d.arrow((start, y), (start + 7.4 * way, y), hue, linewidth=3.4)
+        d.line([(gate, y - 4), (gate, y + 4)], "ink", linewidth=5)
+        d.line([(gate + 1.6 * way, y), (gate + 11.6 * way, y)], linestyle=":", linewidth=2.4)
+        d.label(gate + 6.7 * way, y + 2.6, "no gradient", "muted", size=SMALLEST)
+    for x, text in ((low, r"$1-\varepsilon$"), (middle, "1"), (high, r"$1+\varepsilon$")):
+        d.label(x, 3.6, text)
+    d.label(1.5, 3.6, "ratio", ha="left")
+    return d
+
+
 def backward_sweep() -> Drawing:
     """Chapter 4: TD errors, added up from the end."""
     d = Drawing(38)
@@ -441,6 +464,7 @@ DIAGRAMS: Final = (
     policy_gradient,
     actor_critic,
     trust_region,
+    clip_gate,
     backward_sweep,
     ppo_data_flow,
     rlhf_pipeline,

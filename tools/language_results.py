@@ -355,7 +355,7 @@ def _label(ax: Any, text: str, end: pd.Series, colour: str, up: float = 0) -> No
         textcoords="offset points",
         color=colour,
         va="center",
-        fontsize=11,
+        fontsize=13,
         bbox={"facecolor": "white", "edgecolor": "none", "pad": 1, "alpha": 0.8},
     )
 

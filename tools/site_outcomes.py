@@ -1,4 +1,4 @@
-"""The map of outcomes: where each is taught, practised and remembered; conf.py loads this file.
+"""The map of outcomes: where each is taught, practiced and remembered; conf.py loads this file.
 
 `{outcomes}` shows it. Outcomes come from book.yml, exercises and cards say which outcome they are for, and
 reference/outcomes.yml has the sections, and what else trains an outcome.
@@ -90,12 +90,12 @@ def heading(docname: str, title: str) -> list[str]:
 def entry_of(outcome: Outcome) -> list[str]:
     """An outcome's lines."""
     read_at = " · ".join(f"{{ref}}`{label}`" for label in outcome.sections)
-    practise = " · ".join(
+    practice = " · ".join(
         f"{named(task)} ({task.exercise.kind}, {task.exercise.minutes} min)" for task in outcome.exercises
     )
     lines = [f"(outcome-{outcome.id})=", "", outcome.text[0].upper() + outcome.text[1:]]
     lines.append(f": **Read** {read_at or 'no section yet'}  ")
-    lines.append(f"  **Practise** {practise or 'no exercise yet'}")
+    lines.append(f"  **Practice** {practice or 'no exercise yet'}")
     if not outcome.cards:
         return [*lines, "", "  **Remember** no card", ""]
     count = len(outcome.cards)

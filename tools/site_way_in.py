@@ -78,7 +78,7 @@ class Chapters(Written):
         outcomes = "".join(f"<li>{html.escape(outcome['text'])}</li>" for outcome in chapter["outcomes"])
         return [
             f"{number} · [{chapter['title']}](/{docname}.ipynb)",
-            f": *{read} minutes to read, {compute} to compute.*{links}",
+            f": *{read} minutes to read, {compute} to compute*{links}",
             "",
             "  <details><summary>What you will be able to do"
             f'<span class="visually-hidden"> after chapter {number}</span></summary>'

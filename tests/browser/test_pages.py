@@ -30,6 +30,11 @@ CUT = """(phone) => [...document.querySelectorAll(`.bd-article table${phone ? ":
   .filter((box) => box.checkVisibility() && box.scrollWidth > box.clientWidth + 1)
   .map((box) => box.innerText.replace(/\\s+/g, " ").slice(0, 60))"""
 
+# Formulas that scroll sideways on a phone.
+LONG = """() => [...document.querySelectorAll(".bd-article div.math > span:not(.eqno)")]
+  .filter((box) => box.checkVisibility() && box.scrollWidth > box.clientWidth + 1)
+  .map((box) => box.querySelector("annotation").textContent.slice(0, 60))"""
+
 # Four fifths of a chapter's elements are KaTeX's and Pygments' own, and axe would take minutes for them.
 PLAIN = (
     "() => document.querySelectorAll('.katex, pre').forEach((one) => { one.textContent = one.textContent; })"
@@ -46,6 +51,8 @@ def misfits(page: Page, address: str, phone: bool) -> Iterator[str]:
     # (A box says that it is open a moment later.)
     page.evaluate("() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))")
     yield from (f"{address}: a table is cut: {table}" for table in page.evaluate(CUT, phone))
+    if phone:
+        yield from (f"{address}: a formula is cut: {formula}" for formula in page.evaluate(LONG))
 
 
 @pytest.mark.parametrize("phone", [False, True])

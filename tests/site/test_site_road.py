@@ -133,11 +133,11 @@ def test_sections_and_places_to_stop_say_their_minutes(page: str) -> None:
 def test_the_front_page_says_what_was_counted(source: Path, page: str) -> None:
     front = source / "_build" / "html" / "index.html"
     text = front.read_text(encoding="utf-8")
-    assert "5 minutes to read, 2 to compute." in text
+    assert "5 minutes to read, 2 to compute" in text
     assert text.index("<strong>Walks") < text.index("1 · <a ") < text.index("<li>climb</li>")
     write(
         source, TEXT.replace("## Cards", "word " * 2500 + "\n\n## Cards").replace("Deeper: without", "With")
     )
     build(source, "html")
-    assert "15 minutes to read, 2 to compute." in front.read_text(encoding="utf-8")
+    assert "15 minutes to read, 2 to compute" in front.read_text(encoding="utf-8")
     write(source, TEXT)

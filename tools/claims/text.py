@@ -20,7 +20,7 @@ from pathlib import Path
 
 MARK = re.compile(r"<!--\s*claim:\s*(.*?)\s*-->", re.S)
 # Sections that repeat what the chapter has said, or ask.
-BESIDE = frozenset({"Cards", "Exercises", "Further reading", "Claims", "What this chapter claimed"})
+BESIDE = frozenset({"Cards", "Exercises", "Further reading", "Claims"})
 
 
 @dataclass(frozen=True)

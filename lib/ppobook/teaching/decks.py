@@ -106,7 +106,9 @@ def read(path: Path) -> tuple[Card, ...]:
 
 
 _PIECES: Final = re.compile(
-    r"(?P<math>\\\(.+?\\\))|`(?P<code>[^`]+)`|\*\*(?P<strong>.+?)\*\*|\*(?P<em>[^*\s][^*]*?)\*", re.DOTALL
+    r"(?P<math>\\\(.+?\\\))|`(?P<code>[^`]+)`|\*\*(?P<strong>.+?)\*\*|\*(?P<em>[^*\s][^*]*?)\*"
+    r"|(?<=\w)_(?P<sub>\w+)|(?<=\w)\^(?P<sup>\w|\([^)]*\))",
+    re.DOTALL,
 )
 
 

@@ -17,7 +17,7 @@ from ppobook.teaching.tags import Cell
 
 DEEPER = "Deeper: "
 # Sections beside the road.
-BESIDE = frozenset({"Cards", "Exercises", "Further reading", "Claims", "What this chapter claimed"})
+BESIDE = frozenset({"Cards", "Exercises", "Further reading", "Claims"})
 HIDDEN = frozenset({"hide-input", "hide-cell", "remove-input", "remove-cell"})
 # Minutes for each. A reader who was new to reinforcement learning took 659 minutes for an earlier edition's
 # eleven roads; these weights gave 661. (A figure's caption counts as words too.)

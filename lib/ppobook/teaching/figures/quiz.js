@@ -34,11 +34,11 @@ export function toRead(questions, sections, answers) {
   return sections.map((section) => section.label).filter((label) => wanted.has(label));
 }
 
-// A text as nodes: backticks mark code, asterisks emphasis.
+// A text as nodes: backticks mark code, asterisks emphasis; p_θ has an index and e^(x) an exponent.
 function prose(text) {
-  return text.split(/(`[^`]+`|\*[^*]+\*)/).map((part) => {
-    const tag = { "`": "code", "*": "em" }[part.length > 2 && part[0] === part.at(-1) ? part[0] : ""];
-    return tag ? html(tag, {}, part.slice(1, -1)) : part;
+  return text.split(/(`[^`]+`|\*[^*]+\*|(?<=\p{L})_\p{L}+|(?<=\p{L})\^(?:\p{L}|\d|\([^)]*\)))/u).map((part, at) => {
+    const tag = at % 2 && { "`": "code", "*": "em", "_": "sub", "^": "sup" }[part[0]];
+    return tag ? html(tag, {}, part.slice(1, /[`*]/.test(part[0]) ? -1 : undefined)) : part;
   });
 }
 
