@@ -47,7 +47,8 @@ _ASKS = {
         "answer": "TRPO stays: it shortens a step that would leave the oval.",
     },
     "ppo_large": {
-        "asks": "From the middle, tiny steps of PPO end near the edge of the blue shape. Where do ten long steps end?",
+        "asks": "From the middle, tiny steps of PPO end near the edge of the blue shape. "
+        "Where do ten long steps end?",
         "options": ["Near the edge, too", "Far outside", "Back at the start"],
         "right": 1,
         "todo": "Then drag the step length.",
