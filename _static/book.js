@@ -129,10 +129,23 @@ document.addEventListener("DOMContentLoaded", () => {
     }
     return opened;
   };
+  // Figures that come alive move what is below them, so the place is held until the reader goes on.
+  let held = null, height = 0;
   const arrive = () => {
-    const place = document.getElementById(decodeURIComponent(window.location.hash.slice(1)));
-    if (place && openAround(place)) place.scrollIntoView();
+    held = document.getElementById(decodeURIComponent(window.location.hash.slice(1)));
+    if (held && openAround(held)) held.scrollIntoView();
   };
+  new ResizeObserver(([article]) => {
+    held?.scrollIntoView();
+    height = article.contentRect.height;
+  }).observe(document.querySelector(".bd-article"));
+  window.addEventListener("scroll", () => {
+    const away = held && Math.abs(held.getBoundingClientRect().top - parseFloat(getComputedStyle(document.documentElement).scrollPaddingTop));
+    if (away > 100 && document.querySelector(".bd-article").offsetHeight === Math.round(height)) held = null;
+  }, { passive: true });
+  for (const event of ["wheel", "touchmove", "pointerdown", "keydown"]) {
+    window.addEventListener(event, () => { held = null; }, { passive: true, capture: true });
+  }
   arrive();
   window.addEventListener("hashchange", arrive);
   // The address stays the same where somebody has closed a box and follows the same link again.

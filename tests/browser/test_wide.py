@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import pytest
-
 from .conftest import OpenPage, ready
 
-SHEET = "/reference/cheatsheet.html"
-CHAPTER = "/chapters/03_the_clipped_surrogate.html"
+EXERCISES = "/exercises/03_the_clipped_surrogate.html"
 
 # Of each box that could scroll, whether it does, and what it says of it.
 BOXES = """() => [...document.querySelectorAll(
@@ -21,12 +18,11 @@ BOXES = """() => [...document.querySelectorAll(
 }))"""
 
 
-@pytest.mark.parametrize("address", [SHEET, CHAPTER])
 def test_what_scrolls_on_a_phone_fades_at_its_end_and_is_a_stop_with_a_name(
-    open_page: OpenPage, site_url: str, address: str
+    open_page: OpenPage, site_url: str
 ) -> None:
     page = open_page(phone=True)
-    ready(page, site_url + address)
+    ready(page, site_url + EXERCISES)
     page.wait_for_function("document.querySelectorAll('[data-more]').length > 3")
     boxes = page.evaluate(BOXES)
     wide = [box for box in boxes if box["wide"]]
