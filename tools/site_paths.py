@@ -88,7 +88,7 @@ def title_of(name: str) -> str:
 
 
 def write_terms(page: Page, _words: str) -> list[str]:
-    """`{terms}`: the ready plans of a course, a row each."""
+    """`{terms}`: the ready plans of a course, a row each, and each week by week."""
     book = book_of(page)
     lines = ["| Weeks | What it is | Hours at home | Exercises |", "| :--- | :--- | :--- | :--- |"]
     for weeks in plans.lengths():
@@ -98,6 +98,13 @@ def write_terms(page: Page, _words: str) -> list[str]:
         lines.append(f"| {weeks} | {said} | {in_hours(plan.hours)} | {count} |")
     longest, whole = paths.find(book, f"term-{plans.lengths()[-1]}"), paths.find(book, "whole-book")
     lines += ["", apart(longest, whole), ""]
+    for weeks in plans.lengths():
+        lines += [f":::{{dropdown}} The {weeks} weeks, one by one", "| Week | Read | Exercises | At home |"]
+        lines.append("| ---: | :--- | :--- | :--- |")
+        for number, week in enumerate(plans.ready(book, weeks).weeks, 1):
+            read, do = "; ".join(plans.reading(book, week)), "; ".join(map(named, week.tasks))
+            lines.append(f"| {number} | {read} | {do} | {plans.time_of(60 * week.hours[1])} |")
+        lines += [":::", ""]
     return lines
 
 

@@ -70,20 +70,6 @@ def _hours(hours: tuple[float, float, float]) -> str:
     return f"{mid} at home" + (f" ({low} to {high})" if low != high else "")
 
 
-def _reading(book: Book, week: Week) -> list[str]:
-    """The chapters of a week, with the first and the last section where it is not the whole chapter."""
-    lines = []
-    for number in dict.fromkeys(section.chapter for section in week.read):
-        chapter = book.chapters[number]
-        part = [section for section in week.read if section.chapter == number]
-        said = f"chapter {number}, {chapter.title}"
-        if len(part) < len(chapter.sections):
-            said += f": “{part[0].title}”"
-            said += f" to “{part[-1].title}”" if len(part) > 1 else ""
-        lines.append(said)
-    return lines
-
-
 def _dates(week: Week) -> str:
     if week.begin is None:
         return ""
@@ -98,7 +84,7 @@ def as_markdown(plan: Plan, book: Book) -> str:
         heading = " · ".join(filter(None, (f"Week {number}", _dates(week), _hours(week.hours))))
         tasks = [f"{one.exercise.title} ({one.exercise.label}, {one.exercise.minutes})" for one in week.tasks]
         due = [f"{name}, {at}" for name, at in week.due]
-        rows = {"read": _reading(book, week), "do": tasks, "in class": week.in_class, "due": due}
+        rows = {"read": plans.reading(book, week), "do": tasks, "in class": week.in_class, "due": due}
         lines += ["", f"## {heading}", ""]
         lines += [f"- {what}: {said}" for what, row in rows.items() for said in row]
     note = (

@@ -125,6 +125,20 @@ def left_out(book: Book, plan: Plan) -> tuple[str, ...]:
     return tuple(said)
 
 
+def reading(book: Book, week: Week) -> list[str]:
+    """The chapters of a week, with the first and the last section where it is not the whole chapter."""
+    lines = []
+    for number in dict.fromkeys(section.chapter for section in week.read):
+        chapter = book.chapters[number]
+        part = [section for section in week.read if section.chapter == number]
+        said = f"chapter {number}, {chapter.title}"
+        if len(part) < len(chapter.sections):
+            said += f": “{part[0].title}”"
+            said += f" to “{part[-1].title}”" if len(part) > 1 else ""
+        lines.append(said)
+    return lines
+
+
 def time_of(amount: float) -> str:
     """85 as "1 h 25"."""
     whole = round(amount)

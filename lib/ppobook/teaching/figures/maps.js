@@ -47,7 +47,7 @@ function render({ model, el }) {
   // Controls
   const choose = choice("map", maps.map((map) => `${map.title} (${map.about})`), (map) => move({ map, row: maps[map].base }));
   const guess = prediction({
-    asks: "Where does the alarm of the explained variance ring most often?", todo: "Then show it.",
+    asks: "Where does the alarm of the explained variance ring most often?", todo: "Then choose “explained variance” under “Show”.",
     options: ["In runs that fall", "In good runs"], right: 1,
     answer: "It rings most often at ε = 0.4 and a learning rate of 0.003, where most runs end near the top.",
   });
@@ -164,7 +164,8 @@ function render({ model, el }) {
       put(`${name}-rang`, rang, String(rang));
       put(`${name}-ahead`, ahead, String(ahead));
     }
-    says.textContent = verdict(cell);
+    const { title, of } = views[view];
+    says.textContent = (view > 1 ? `Here, the alarm “${title}” rang in ${of(cell)} of 10 seeds. ` : "") + verdict(cell);
     choose.value = at.map;
     see.value = view;
     Object.assign(root.dataset, at);
