@@ -292,7 +292,7 @@ function question(words, options, right, answered) {
   const buttons = options.map((option, choice) => html("button", {
     type: "button", "aria-pressed": false, onclick: () => {
       buttons.forEach((button, other) => {
-        set(button, { "aria-pressed": other === choice, "data-mark": other !== choice ? "" : choice === right ? "right" : "wrong" });
+        set(button, { "aria-pressed": other === choice, "data-mark": other === right ? "right" : other === choice ? "wrong" : "" });
       });
       answered(choice === right);
     },

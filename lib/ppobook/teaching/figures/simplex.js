@@ -272,6 +272,7 @@ function render({ model, el }) {
       html("div", { class: "quiet" }, "a corner is one action; drag the circle"), whole.node),
     html("div", {}, html("div", { class: "title" }, "Close to the old policy"),
       html("div", { class: "quiet" }, clipping ? "pink: KL limit; blue: clip range" : "pink: KL limit"), near.node));
+  let turned = false;
   const turn = html("button", { type: "button", class: "turn", onclick: () => {
     const { dataset } = panels;
     dataset.view = dataset.view === "near" ? "whole" : "near";
@@ -396,7 +397,11 @@ function render({ model, el }) {
     }
 
     const asked = methods.filter((method) => ["vanilla", "natural", "ppo_large"].includes(method));
-    if (asked.length && asked.every((method) => all[method].kl > (clipping ? 3 : 1) * at.max_kl)) guess.moved();
+    if (asked.length && asked.every((method) => all[method].kl > (clipping ? 3 : 1) * at.max_kl)) {
+      guess.moved();
+      if (!turned) turn.click(); // the path ends outside of the close-up
+      turned = true;
+    }
     const [hx, hy] = whole.at(old);
     set(handle, { cx: hx, cy: hy, "aria-valuenow": Math.round(100 * old[0]), "aria-valuetext": tripleText(old) });
     tabulate(all);
