@@ -126,6 +126,8 @@ def _train(stage: str, settings_class: Any, kind: Any, words: Sequence[str], pro
     if names_function(given.get("reward")):
         given["reward"] = function_of(given["reward"])
     before = options.updates()
+    if kind in ("reward", "dpo") and resume is None and not options.quiet:
+        print("Reading or sampling the pairs, which may take a minute …", flush=True)
     run = train(kind, **options.how(), **given, **settings)
     if len(run.history) == before:
         print(f"nothing to do: {resume} has its {counted(before, 'update')}; larger --updates continue it")
