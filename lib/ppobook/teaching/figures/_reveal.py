@@ -66,7 +66,7 @@ def reveal(
         "x": x,
         "xlabel": xlabel,
         "at": x.index(start),
-        "open": first_is_open,
+        "first_is_open": first_is_open,
         "panels": [
             {
                 "title": title,

@@ -17,7 +17,7 @@ const STYLE_OF_REVEAL = `
 const SECONDS_OF_REVEAL = 6; // from the first place to the last
 
 function render({ model, el }) {
-  const xs = model.get("x"), last = xs.length - 1, start = model.get("at"), xlabel = model.get("xlabel"), open = model.get("open");
+  const xs = model.get("x"), last = xs.length - 1, start = model.get("at"), xlabel = model.get("xlabel"), open = model.get("first_is_open");
   const panels = model.get("panels").map((panel) => ({ ...panel, groups: panel.groups.map(({ name, hue, runs }) => {
     const curves = runs.map(numbersOf);
     return { name, hue, curves, mean: xs.map((_, i) => meanOf(curves.map((curve) => curve[i]))) };
