@@ -130,18 +130,18 @@ document.addEventListener("DOMContentLoaded", () => {
     return opened;
   };
   // Figures that come alive move what is below them, so the place is held until the reader goes on.
-  let held = null, height = 0;
+  const article = document.querySelector(".bd-article");
+  let held = null, height = 0, own = 0;
   const arrive = () => {
     held = document.getElementById(decodeURIComponent(window.location.hash.slice(1)));
     if (held && openAround(held)) held.scrollIntoView();
   };
-  new ResizeObserver(([article]) => {
+  new ResizeObserver(() => {
     held?.scrollIntoView();
-    height = article.contentRect.height;
-  }).observe(document.querySelector(".bd-article"));
+    [height, own] = [article.offsetHeight, window.scrollY];
+  }).observe(article);
   window.addEventListener("scroll", () => {
-    const away = held && Math.abs(held.getBoundingClientRect().top - parseFloat(getComputedStyle(document.documentElement).scrollPaddingTop));
-    if (away > 100 && document.querySelector(".bd-article").offsetHeight === Math.round(height)) held = null;
+    if (held && Math.abs(window.scrollY - own) > 100 && article.offsetHeight === height) held = null;
   }, { passive: true });
   for (const event of ["wheel", "touchmove", "pointerdown", "keydown"]) {
     window.addEventListener(event, () => { held = null; }, { passive: true, capture: true });

@@ -12,7 +12,7 @@ import json
 import os
 import re
 import shutil
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path, PurePosixPath
@@ -268,9 +268,9 @@ def counting(course: Course, name: str) -> list[Submission]:
     return result
 
 
-def without_notebook(course: Course, name: str) -> list[str]:
-    """The students who handed something in, but no notebook that can be read."""
-    counted = {student for one in counting(course, name) for student in one.students}
+def without_notebook(course: Course, name: str, counting: Sequence[Submission]) -> list[str]:
+    """The students who handed something in, but none of the submissions that count."""
+    counted = {student for one in counting for student in one.students}
     students = [one.student_id for one in roster.load(course.folder)]
     return [one for one in students if one not in counted and kept(course, name, one)]
 

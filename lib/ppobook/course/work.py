@@ -76,7 +76,7 @@ def state(course: Course, name: str) -> State:
     everyone = [one.student_id for one in roster.load(course.folder)]
     records = read_records(course.folder, name, counting)
     found = scores(work, counting, records, Decisions(course.folder, name), everyone)
-    return State(work, counting, records, found, collecting.without_notebook(course, name))
+    return State(work, counting, records, found, collecting.without_notebook(course, name, counting))
 
 
 def released(course: Course, names: tuple[str, ...] = ()) -> list[str]:
@@ -123,11 +123,11 @@ def correct(
         roster.find(roster.load(course.folder), student)
     for one in collecting.counting(course, name) if part else ():
         who = one.students if student in one.students else who
-    decisions = gradebook.Decisions(course.folder, name)
-    if what == "undo" and not any(decisions.corrections.get((member, part)) for member in who):
-        raise ValueError(
-            f"undo must follow a correction of {part or name} for {student or 'everyone'}, got none"
-        )
+    if what == "undo":
+        corrected = gradebook.Decisions(course.folder, name).corrections
+        if not any((member, part) in corrected for member in who):
+            where = f"{part or name} for {student or 'everyone'}"
+            raise ValueError(f"undo must follow a correction of {where}, got none")
     for member in who:
         decide(course.folder, name, what, member, part, points=points, max=most, comment=reason)
     return list(who)
