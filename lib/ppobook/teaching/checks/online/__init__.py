@@ -15,7 +15,7 @@ CHAPTER = Chapter(
         "sec-online-loops": "Four loops, side by side",
         "sec-online-refresh": "A reward model refreshed from the policy's own samples",
         "sec-online-lag": "A sampler that lags behind",
-        "sec-online-ess": "How stale is stale?",
+        "sec-online-ess": "Deeper: how stale is stale?",
         "sec-online-lag-measured": "Lags from 0 to 16, over ten seeds",
         "sec-online-dpo": "DPO on the policy's own pairs",
         "sec-online-checklist": "A stability checklist",
