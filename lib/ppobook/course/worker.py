@@ -9,6 +9,7 @@ from __future__ import annotations
 import base64
 import builtins
 import contextlib
+import gc
 import os
 import pickle
 import random
@@ -257,14 +258,13 @@ def main() -> None:
         os.dup2(nothing, standard)
     with contextlib.suppress(OSError):  # where memory runs out, the system ends this process first
         Path("/proc/self/oom_score_adj").write_text("1000")
-    worker = Worker(reads, writes, Notebook())
+    notebook = Notebook()
+    gc.freeze()
+    gc.enable()
+    worker = Worker(reads, writes, notebook)
     writes.write(READY)
     writes.flush()
     with contextlib.suppress(Ended):
         while True:
             worker.answer(worker.receive()[1])
     os._exit(0)
-
-
-if __name__ == "__main__":
-    main()

@@ -463,6 +463,8 @@ def _strengths(choices: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
     strengths = np.ones(shape)
     for _ in range(2000):
         pairs = met / (strengths[:, :, None] + strengths[:, None, :])
-        strengths = won / pairs.sum(-1)
+        before, strengths = strengths, won / pairs.sum(-1)
         strengths /= np.exp(np.log(strengths).mean(-1, keepdims=True))
+        if np.allclose(strengths, before, rtol=1e-10, atol=0):
+            break
     return strengths
