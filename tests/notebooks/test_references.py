@@ -41,7 +41,7 @@ def text(source: str, path: Path = SOURCE) -> str:
         ("see {ref}`here <sec-clip-learns>`", "see [here](../chapters/03_the_clipped_surrogate.ipynb)"),
         (
             "see {ref}`sec-clip-learns`",
-            "see [“Clip, price, constraint”](../chapters/03_the_clipped_surrogate.ipynb)",
+            "see [“Clip, penalty, constraint”](../chapters/03_the_clipped_surrogate.ipynb)",
         ),
         ("{eq}`score-mean`", "[the equation in “"),
         ("{ref}`ex-trust`", "](../exercises/01_vanilla_policy_gradient.ipynb)"),
