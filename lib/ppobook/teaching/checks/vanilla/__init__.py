@@ -28,7 +28,7 @@ CHAPTER = Chapter(
         "sec-learned-value": "Value and advantage: learn what to expect",
         "sec-intervals": "Which learner is better, and how sure are we?",
         "sec-cartpole": "CartPole, with a network",
-        "sec-collapse": "Two ways in which training collapses",
+        "sec-collapse": "How training collapses",
         "sec-loss-code": "A loss with the right gradient",
     },
 )
