@@ -5,8 +5,7 @@ const STYLE_OF_RUNS = `
   .runs .choices { margin: 8px 0 6px; }
   .runs .choices button[aria-pressed=true] { color: var(--paper); background: var(--ink); border-color: var(--ink); }
   .figure.runs .plot { max-height: 300px; }
-  .runs .says { min-height: 1.45em; font-weight: 600; }
-  @container (max-width: 560px) { .runs .says { min-height: 2.9em; } }
+  .runs .says { font-weight: 600; }
 `;
 
 function render({ model, el }) {
@@ -29,7 +28,7 @@ function render({ model, el }) {
     ...level ? [line(P.left, up(level[0]), P.right, up(level[0]), { stroke: "var(--ink)", "stroke-width": 1.5, "stroke-dasharray": "2 4" })] : [],
     before, now,
     ...level ? [text(P.right, up(level[0]) + 17, level[1], { "text-anchor": "end" })] : []);
-  const says = html("p", { class: "says number" }), gray = html("span", { class: "quiet" });
+  const says = html("p", { class: "says number", "data-room": longest(settings.map((one) => one.says)) }), gray = html("span", { class: "quiet" });
   const buttons = settings.map((one, i) => html("button", { type: "button", onclick: () => choose(i) }, one.name));
   root.prepend(guess.node, html("div", { class: "row choices" }, ...buttons, gray), plot, says);
 
