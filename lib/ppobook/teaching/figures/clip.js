@@ -181,7 +181,7 @@ function render({ model, el }) {
     const slopeWord = now.slope === null ? "the knee" : `slope ${now.slope ? signed(now.slope) : "0"}`;
     const room = 92;
     const label = a < 0
-      ? px - P.left < room + 14 ? { x: Math.max(px - 10, P.left + 4), y: py + 27, "text-anchor": "start" } : { x: px - 12, y: py + 26, "text-anchor": "end" }
+      ? px - P.left < room + 14 ? { x: Math.max(px - 10, P.left + 4), y: py + 27, "text-anchor": "start" } : { x: px - 12, y: Math.min(py + 26, P.bottom - 6), "text-anchor": "end" }
       : P.right - px < room ? { x: Math.min(px + 10, P.right), y: py + 27, "text-anchor": "end" } : { x: px + 12, y: py + 26, "text-anchor": "start" };
     words.replaceChildren(...(a === 0 ? [] : names), ...pointer, text(label.x, label.y, slopeWord, { class: "word number best", "font-size": 15, ...label }));
 

@@ -6,9 +6,7 @@ const STYLE_OF_MAPS = `
   .maps select { min-width: 0; }
   .maps .map { cursor: pointer; touch-action: pan-y; border-radius: 6px; }
   .maps thead th { font-weight: 600; vertical-align: bottom; }
-  .maps .says { margin: 6px 0 0; min-height: 3em; }
-  @container (max-width: 560px) {
-  }
+  .maps .says { margin: 6px 0 0; }
 `;
 // A cell's text: mean, low and high / the gauges' worst values / for each run its end, its fall, and when each gauge rang.
 function cellOf(text, gauges) {
@@ -71,7 +69,7 @@ function render({ model, el }) {
   }
 
   const { cell, put } = numberList();
-  const title = html("div", { class: "title" }), says = html("p", { class: "says" });
+  const title = html("div", { class: "title" }), says = html("p", { class: "says", "data-room": rangIn(longest(gauges.map((gauge) => gauge.title)), 10) + longest(maps.flatMap(({ cells }) => cells.map(verdict))) });
   const see = choice("view", views.map((one) => one.title), (to) => {
     view = to;
     draw();
@@ -139,6 +137,10 @@ function render({ model, el }) {
     set(seeds, { "aria-label": `Ten seeds, the best first. ${cell.runs.map((run) => `Return ${format(run.final, 0)}${run.fell === null ? "" : `, fell in update ${run.fell}`}`).join("; ")}.` });
   }
 
+  function rangIn(title, count) {
+    return `Here, the alarm “${title}” rang in ${count} of 10 seeds. `;
+  }
+
   // The gauge that saw the falls: in most of them, or in as many and the furthest ahead.
   function verdict(cell) {
     const fell = countOf(cell.runs, (run) => run.fell !== null);
@@ -165,7 +167,7 @@ function render({ model, el }) {
       put(`${name}-ahead`, ahead, String(ahead));
     }
     const { title, of } = views[view];
-    says.textContent = (view > 1 ? `Here, the alarm “${title}” rang in ${of(cell)} of 10 seeds. ` : "") + verdict(cell);
+    says.textContent = (view > 1 ? rangIn(title, of(cell)) : "") + verdict(cell);
     choose.value = at.map;
     see.value = view;
     Object.assign(root.dataset, at);

@@ -3,11 +3,7 @@
 
 const STYLE_OF_PAIR = `
   .pair.small .panels { grid-template-columns: minmax(0, 480px); justify-content: center; }
-  .pair .says { min-height: 3em; }
-  @container (max-width: 560px) {
-    .pair .settings, .pair.small .panels { grid-template-columns: 1fr; }
-    .pair .says { min-height: 4.5em; }
-  }
+  @container (max-width: 560px) { .pair .settings, .pair.small .panels { grid-template-columns: 1fr; } }
 `;
 
 // The policy once the pair is h apart: along the one shared parameter, or by the two logits of the pair.
@@ -44,7 +40,9 @@ function render({ model, el }) {
   const bars = svg("svg", { viewBox: `0 0 ${W} ${H}`, role: "img" });
   const curves = svg("svg", { viewBox: `0 0 ${W} ${H}`, role: "img" });
   const { facts, fact, put } = numberList();
-  const says = html("p", { class: "says" });
+  const meanWords = (mean, chosen) => `The policy's texts have ${format(mean, 1)} kind words on average, and the chosen text has ${kind[chosen]}.`;
+  const FALLS = " So here, the chosen text falls as well.";
+  const says = html("p", { class: "says", "data-room": meanWords(0, 0) + FALLS });
 
   const heading = (title, more) => [html("div", { class: "title" }, title), html("div", { class: "quiet" }, more)];
   const chosenBars = html("div", {}, ...heading("Probability of each text", "by kind words; dotted: the reference"), bars);
@@ -121,10 +119,10 @@ function render({ model, el }) {
     choosePair.value = at.pair;
     choosePolicy.value = Number(!at.shared);
     const [chosen, rejected] = pairs[at.pair], mean = p.reduce((sum, q, y) => sum + q * kind[y], 0);
-    const words = `The policy's texts have ${format(mean, 1)} kind words on average, and the chosen text has ${kind[chosen]}.`;
+    const words = meanWords(mean, chosen);
     says.textContent = h === 0 ? "The policy is still its reference."
       : !at.shared ? "Only the two logits of the pair move. The chosen text gains, and the others stay in proportion to one another."
-      : (mean - kind[chosen]) * (kind[chosen] - kind[rejected]) > 0 ? `${words} So here, the chosen text falls as well.`
+      : (mean - kind[chosen]) * (kind[chosen] - kind[rejected]) > 0 ? words + FALLS
       : `${words} So the chosen text still gains.`;
     say(`h ${format(h, 1)}: chosen ${format(found.chosen)} nats, rejected ${format(found.rejected)}, on other texts ${format(found.elsewhere)}. ${says.textContent}`);
   }

@@ -5,12 +5,12 @@ const STYLE_OF_REVEAL = `
   .reveal .settings { grid-template-columns: auto auto 1fr; margin: 0; }
   .reveal .panels { gap: 2px 24px; margin: 4px 0 0; }
   .reveal .panels > :only-child { grid-column: 1 / -1; }
-  .reveal .texts { margin: 6px 0 0; display: grid; grid-template-columns: auto 1fr; gap: 2px 12px; align-content: start; font-size: 14px; min-height: 2.9em; }
+  .reveal .texts { margin: 6px 0 0; display: grid; grid-template-columns: auto 1fr; gap: 2px 12px; align-content: start; font-size: 14px; }
   .reveal .texts dt { color: var(--muted-text); }
   .reveal .texts dd { margin: 0; }
   @container (max-width: 560px) {
     .reveal .panels { gap: 4px; }
-    .reveal .texts { grid-template-columns: 1fr; min-height: 8.6em; gap: 0; }
+    .reveal .texts { grid-template-columns: 1fr; gap: 0; }
     .reveal .texts dd { margin: 0 0 4px; }
   }
 `;
@@ -28,7 +28,7 @@ function render({ model, el }) {
   const guess = prediction(model.get("ask"), () => move(at));
   const place = slider("at", xlabel, [0, last], (to) => { player.pause(); move(to); });
   const player = playOn(root, { words: "Play", first: start, last, rate: last / SECONDS_OF_REVEAL, at: () => at, move });
-  const texts = html("dl", { class: "texts" }), wide = panels.length === 1;
+  const texts = model.get("texts").map((one) => ({ ...one, nodes: [html("dt", {}, one.title), html("dd", {}, one.text)] })), wide = panels.length === 1;
   const views = panels.map((panel, k) => twoWidths(root, (picture, W) => drawPanel(panel, k, picture, W), wide ? 720 : 340));
   const values = panels.map(() => html("span", { class: "number" }));
   root.prepend(
@@ -36,7 +36,7 @@ function render({ model, el }) {
     html("div", { class: "settings" }, player.button, ...place.parts),
     html("div", { class: "panels" }, ...panels.map(({ title, groups }, k) => html("div", {},
       html("div", { class: "title", style: wide ? null : `color: var(--${groups[0].hue}-text)` }, title, " ", values[k]), views[k].picture))),
-    ...(model.get("texts").length ? [texts] : []));
+    ...(texts.length ? [html("dl", { class: "texts" }, ...texts.flatMap(({ nodes }) => nodes))] : []));
 
   const H = wide ? 236 : 186;
   const frameOf = (W) => ({ left: 38, right: W - (wide ? 62 : 8), top: 8, bottom: H - 40 });
@@ -79,8 +79,7 @@ function render({ model, el }) {
   function draw() {
     for (const view of views) view.redraw();
     place.put(at, String(xs[at]));
-    texts.replaceChildren(...model.get("texts").filter((one) => one.at === 0 || (guess.made() && at >= one.at))
-      .flatMap((one) => [html("dt", {}, one.title), html("dd", {}, one.text)]));
+    for (const one of texts) for (const node of one.nodes) node.style.visibility = one.at === 0 || (guess.made() && at >= one.at) ? "" : "hidden";
   }
 
   function move(to, spoken = true) {

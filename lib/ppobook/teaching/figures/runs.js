@@ -28,7 +28,8 @@ function render({ model, el }) {
     ...level ? [line(P.left, up(level[0]), P.right, up(level[0]), { stroke: "var(--ink)", "stroke-width": 1.5, "stroke-dasharray": "2 4" })] : [],
     before, now,
     ...level ? [text(P.right, up(level[0]) + 17, level[1], { "text-anchor": "end" })] : []);
-  const says = html("p", { class: "says number", "data-room": longest(settings.map((one) => one.says)) }), gray = html("span", { class: "quiet" });
+  const grayOf = ({ name }) => `gray: ${name}`;
+  const says = html("p", { class: "says number", "data-room": longest(settings.map((one) => one.says)) }), gray = html("span", { class: "quiet", "data-room": longest(settings.map(grayOf)) });
   const buttons = settings.map((one, i) => html("button", { type: "button", onclick: () => choose(i) }, one.name));
   root.prepend(guess.node, html("div", { class: "row choices" }, ...buttons, gray), plot, says);
 
@@ -41,7 +42,7 @@ function render({ model, el }) {
   function choose(index) {
     const last = chosen;
     chosen = index;
-    gray.textContent = last === index ? "" : `gray: ${settings[last].name}`;
+    gray.textContent = last === index ? "" : grayOf(settings[last]);
     show(last === index ? [] : draw(settings[last], { stroke: "var(--muted)", "stroke-width": 1, "stroke-opacity": 0.4 }));
     link.tell({ setting: index });
     say(`${settings[index].name}: ${settings[index].says}`);
