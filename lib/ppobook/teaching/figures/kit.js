@@ -78,7 +78,7 @@ function dark() {
 const STYLE = `
   :host { display: block; }
   .figure {
-    container-type: inline-size; color: var(--ink); font-family: inherit; font-size: 15px; line-height: 1.45;
+    container-type: inline-size; color: var(--ink); background: var(--paper); font-family: inherit; font-size: 15px; line-height: 1.45;
     border: 1px solid var(--faint); border-radius: 10px; padding: 14px 16px; text-align: start;
   }
   .figure * { box-sizing: border-box; }

@@ -4,7 +4,7 @@
 const STYLE_OF_LAG = `
   .lag .panels { margin: 0; }
   .lag .says { margin: 8px 0; }
-  @container (max-width: 560px) { .lag th, .lag td { padding: 3px 2px; font-size: 12px; } }
+  @container (max-width: 560px) { .lag th, .lag td { padding: 3px 0 3px 6px; font-size: 12px; } }
 `;
 const LOOKS = {
   both: { hue: "grpo", name: "decoupled" },

@@ -2,7 +2,7 @@
 // texts goes. The small form has one pair, one policy and the bars.
 
 const STYLE_OF_PAIR = `
-  .pair.small .panels { grid-template-columns: minmax(0, 480px); justify-content: center; }
+  .pair.small .panels { grid-template-columns: minmax(0, 380px); justify-content: center; }
   @container (max-width: 560px) { .pair .settings, .pair.small .panels { grid-template-columns: 1fr; } }
 `;
 
@@ -36,7 +36,7 @@ function render({ model, el }) {
     answer: "It falls once the policy's texts have more than 3 kind words on average.",
   });
 
-  const W = small ? 430 : 340, H = small ? 186 : 212, P = { left: 34, right: W - 6, top: 18, bottom: H - 40 };
+  const W = 340, H = small ? 186 : 212, P = { left: 34, right: W - 6, top: 18, bottom: H - 40 };
   const bars = svg("svg", { viewBox: `0 0 ${W} ${H}`, role: "img" });
   const curves = svg("svg", { viewBox: `0 0 ${W} ${H}`, role: "img" });
   const { facts, fact, put } = numberList();
@@ -87,7 +87,7 @@ function render({ model, el }) {
       parts.push(svg("rect", { x, width, y: y(value), height: P.bottom - y(value), fill: `var(--${hue(k)})`, rx: 1.5 }));
       parts.push(svg("rect", { x, width, y: y(ref[k]), height: P.bottom - y(ref[k]), fill: "none", stroke: "var(--ink)", "stroke-width": 1.4, "stroke-dasharray": "2 3" }));
       parts.push(text(x + width / 2, P.bottom + 17, String(kind[k]), { "text-anchor": "middle" }));
-      if (pairs[at.pair].includes(k)) parts.push(text(x + width / 2, P.bottom + 35, hue(k) === "good" ? "chosen" : "rejected", { "text-anchor": "middle", "font-size": small ? 14 : 13, class: `word ${hue(k)}` }));
+      if (pairs[at.pair].includes(k)) parts.push(text(x + width / 2, P.bottom + 35, hue(k) === "good" ? "chosen" : "rejected", { "text-anchor": "middle", "font-size": 12, class: `word ${hue(k)}` }));
     });
     bars.replaceChildren(...parts);
     set(bars, { "aria-label": `Probabilities: ${p.map((value, k) => `${kind[k]} kind words ${format(value)}, in the reference ${format(ref[k])}`).join("; ")}.` });

@@ -16,6 +16,7 @@ const STYLE_OF_QUIZ = `
   .quiz .wrong { color: var(--bad-text); font-weight: 600; }
   .quiz a { color: var(--ppo-text); }
   .quiz code { font-size: 14px; }
+  .quiz sub, .quiz sup { line-height: 0; }
   .quiz ul { margin: 0 0 12px; padding-inline-start: 22px; }
 `;
 
