@@ -43,8 +43,8 @@ function render({ model, el }) {
     answer: `All eight are wrong with probability 0.95⁸ = ${format(deadShare(HARD.p, HARD.size))}.`,
   }, () => { guess.moved(); move({ p: HARD.p, group_size: HARD.size }); });
   const GOAL = "Goal: at p\u00a0=\u00a00.05, bring the share of dead groups below one half.";
-  const reached = (size, share) => ` ✓ Reached: ${format(share)}. But each group now costs ${size} completions instead of ${HARD.size}.`;
-  const goal = html("p", { class: "goal", "data-room": GOAL + reached(sizes.at(-1), 0) });
+  const reached = (size, share) => `✓ Reached: ${format(share)}. But each group now costs ${size} completions instead of ${HARD.size}.`;
+  const goal = html("p", { class: "goal", "data-room": longest([GOAL, reached(sizes.at(-1), 0)]) });
   guess.node.append(goal);
 
   const W = 340, H = 172, P = { left: 30, right: W - 52 };
@@ -151,7 +151,7 @@ function render({ model, el }) {
     choose.value = String(size);
     box.checked = at.divided;
     says.textContent = feedback(found, count);
-    goal.textContent = !guess.made() ? "" : at.p === HARD.p && found.share < 0.5 ? GOAL + reached(size, found.share) : GOAL;
+    goal.textContent = !guess.made() ? "" : at.p === HARD.p && found.share < 0.5 ? reached(size, found.share) : GOAL;
     return found;
   }
 

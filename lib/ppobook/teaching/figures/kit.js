@@ -140,6 +140,7 @@ const STYLE = `
   @container (max-width: 560px) {
     .panels { grid-template-columns: 1fr; }
     .sticky { position: sticky; top: 3.6rem; z-index: 1; background: var(--paper); }
+    .question { font-size: 14px; margin-bottom: 4px; }
     .question .row { gap: 6px 8px; }
   }
   .unseen { position: absolute; width: 1px; height: 1px; overflow: hidden; clip-path: inset(50%); white-space: nowrap; }

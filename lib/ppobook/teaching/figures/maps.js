@@ -45,9 +45,9 @@ function render({ model, el }) {
   // Controls
   const choose = choice("map", maps.map((map) => `${map.title} (${map.about})`), (map) => move({ map, row: maps[map].base }));
   const guess = prediction({
-    asks: "Where does the alarm of the explained variance ring most often?", todo: "Then choose “explained variance” under “Show”.",
+    asks: "Where does the alarm “explained variance” ring most often?", todo: "Then choose it under “Show”.",
     options: ["In runs that fall", "In good runs"], right: 1,
-    answer: "It rings most often at ε = 0.4 and a learning rate of 0.003, where most runs end near the top.",
+    answer: "It rings most often at ε = 0.4 and a learning rate of 0.003, where most runs end well.",
   });
 
   const W = 340, H = 178, M = { left: 38, right: 340, top: 4, bottom: 138 };
@@ -69,7 +69,8 @@ function render({ model, el }) {
   }
 
   const { cell, put } = numberList();
-  const title = html("div", { class: "title" }), says = html("p", { class: "says", "data-room": rangIn(longest(gauges.map((gauge) => gauge.title)), 10) + longest(maps.flatMap(({ cells }) => cells.map(verdict))) });
+  const rangIn = (count) => `This alarm rang in ${count} of 10 seeds here. `;
+  const title = html("div", { class: "title" }), says = html("p", { class: "says", "data-room": rangIn(10) + longest(maps.flatMap(({ cells }) => cells.map(verdict))) });
   const see = choice("view", views.map((one) => one.title), (to) => {
     view = to;
     draw();
@@ -137,10 +138,6 @@ function render({ model, el }) {
     set(seeds, { "aria-label": `Ten seeds, the best first. ${cell.runs.map((run) => `Return ${format(run.final, 0)}${run.fell === null ? "" : `, fell in update ${run.fell}`}`).join("; ")}.` });
   }
 
-  function rangIn(title, count) {
-    return `Here, the alarm “${title}” rang in ${count} of 10 seeds. `;
-  }
-
   // The gauge that saw the falls: in most of them, or in as many and the furthest ahead.
   function verdict(cell) {
     const fell = countOf(cell.runs, (run) => run.fell !== null);
@@ -166,8 +163,8 @@ function render({ model, el }) {
       put(`${name}-rang`, rang, String(rang));
       put(`${name}-ahead`, ahead, String(ahead));
     }
-    const { title, of } = views[view];
-    says.textContent = (view > 1 ? rangIn(title, of(cell)) : "") + verdict(cell);
+    const { of } = views[view];
+    says.textContent = (view > 1 ? rangIn(of(cell)) : "") + verdict(cell);
     choose.value = at.map;
     see.value = view;
     Object.assign(root.dataset, at);

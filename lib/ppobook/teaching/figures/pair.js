@@ -87,7 +87,7 @@ function render({ model, el }) {
       parts.push(svg("rect", { x, width, y: y(value), height: P.bottom - y(value), fill: `var(--${hue(k)})`, rx: 1.5 }));
       parts.push(svg("rect", { x, width, y: y(ref[k]), height: P.bottom - y(ref[k]), fill: "none", stroke: "var(--ink)", "stroke-width": 1.4, "stroke-dasharray": "2 3" }));
       parts.push(text(x + width / 2, P.bottom + 17, String(kind[k]), { "text-anchor": "middle" }));
-      if (pairs[at.pair].includes(k)) parts.push(text(x + width / 2, P.bottom + 35, hue(k) === "good" ? "chosen" : "rejected", { "text-anchor": "middle", "font-size": 12, class: `word ${hue(k)}` }));
+      if (pairs[at.pair].includes(k)) parts.push(text(x + width / 2 + (k > Math.min(...pairs[at.pair]) ? 2 : -2), P.bottom + 35, hue(k) === "good" ? "chosen" : "rejected", { "text-anchor": "middle", "font-size": 13, class: `word ${hue(k)}` }));
     });
     bars.replaceChildren(...parts);
     set(bars, { "aria-label": `Probabilities: ${p.map((value, k) => `${kind[k]} kind words ${format(value)}, in the reference ${format(ref[k])}`).join("; ")}.` });
