@@ -279,3 +279,17 @@ def test_a_figure_is_no_taller_than_a_phone(open_page: Any, http: str, name: str
     box = live(page, http, name).bounding_box()
     assert box
     assert box["height"] <= 760
+
+
+@pytest.mark.parametrize("name", ["film", "runs", "reach", "answers", "clip", "maps", "group", "lag"])
+def test_an_answer_has_its_room_from_the_beginning(open_page: Any, http: str, name: str) -> None:
+    page = open_page(phone=True)
+    page.set_viewport_size({"width": 390, "height": 844})
+    figure = live(page, http, name)
+    height = figure.evaluate("node => node.offsetHeight")
+    for button in figure.get_by_role("button").all():
+        button.dispatch_event("click")
+        assert figure.evaluate("node => node.offsetHeight") == height
+    for slider in figure.get_by_role("slider").all():
+        slider.press("End")
+        assert figure.evaluate("node => node.offsetHeight") == height

@@ -83,6 +83,7 @@ def ends_agree(figure: Locator) -> dict[str, Any]:
 
 def test_every_beta_and_reward_model(page: Page, http: str) -> None:
     figure, state = live(page, http, "beta"), STATE()
+    figure.get_by_role("button", name="One between").click()
     figure.get_by_text("another reward model").click()
     for pooling in range(len(state["poolings"])):
         figure.get_by_label("The reward model reads").select_option(str(pooling))
@@ -133,9 +134,14 @@ def test_a_panel_is_a_handle(page: Page, http: str) -> None:
 
 def test_beta_and_tokens_answer_the_guess_once_moved(page: Page, http: str) -> None:
     figure = live(page, http, "beta")
+    told, says = figure.locator(".answer"), figure.locator(".says")
+    figure.locator("#beta").fill("2")
+    expect(says).to_be_empty()
+    assert figure.locator("circle.run").count() == 10, "gold is hidden"
     figure.get_by_role("button", name="β = 0").click()
-    told = figure.locator(".answer")
-    for beta in ("1", "2", "3"):
+    expect(says).to_contain_text("on average")
+    assert figure.locator("circle.run").count() == 20
+    for beta in ("1", "3", "4"):
         expect(told).to_have_text("Now try it.")
         figure.locator("#beta").fill(beta)
     expect(told).to_contain_text("Not quite. β = 0.03 ends with 2.9 on average, β = 0 with −1.6")

@@ -105,7 +105,7 @@ def baseline(
     """
     ask = {
         "asks": f"Subtract the average reward, {first['expected']:g}, from every reward. "
-        "Where does the black dot, the average of many samples, go? The magnifier shows it best.",
+        "Where does the dot, the average of many samples, go? The magnifier shows it best.",
         "options": ["To 0", "It stays", "Farther out"],
         "right": 1,
         "todo": f"Then drag the baseline to {first['expected']:g}.",

@@ -62,7 +62,7 @@ def drawn_film(
     left, bottom, right, top = frame
     height = (style.WIDTH * (top - bottom) / (right - left) + 0.45) * len(shown)
     return Figure(
-        "drawn",
+        "film",
         state,
         alt=alt,
         height=round(96 * height) / 96,

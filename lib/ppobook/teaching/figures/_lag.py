@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure as Picture
 
 _RECORD = "language_lag"
-# The losses, with the colour and the line of each.
-_LOSSES = {"both": ("grpo", "--"), "corrected": ("grpo", "-"), "not corrected": ("muted", "-")}
+# The losses, with the colour of each.
+_LOSSES = {"both": "grpo", "corrected": "ppo_kl", "not corrected": "bad"}
 _NAMES = {"both": "decoupled"}  # in the record and on the page
 _TICKS = (0, 1, 5, 20, 50, 100, 200)  # of the KL
 # What is shown of a run, and with how many digits it is stored.
@@ -70,11 +70,11 @@ def _still(picture: Picture, runs: pd.DataFrame, lag: int) -> None:
             ax.set_yscale("function", functions=(lambda y: np.sqrt(np.maximum(y, 0)), np.square))
         shown = _of(runs, lag)
         for loss, some in shown.items():
-            name, line = _LOSSES[loss]
+            color = style.colour(_LOSSES[loss])
             for _, run in some.groupby("seed"):
-                ax.plot(run["update"], run[column], color=style.colour(name), lw=0.8, alpha=0.3)
+                ax.plot(run["update"], run[column], color=color, lw=0.8, alpha=0.3)
             path = some.groupby("update")[column].mean()
-            ax.plot(path.index, path, line, color=style.colour(name), lw=2.2, label=_NAMES.get(loss, loss))
+            ax.plot(path.index, path, color=color, lw=2.2, label=_NAMES.get(loss, loss))
         if column == "kl":
             highest = max(some["kl"].max() for some in shown.values())
             ax.set(ylim=(0, highest), yticks=[tick for tick in _TICKS if tick <= highest])

@@ -47,7 +47,7 @@ def reveal(
     texts : mapping of str to (int, str), optional
         What stands below: a title, from which value of `x` on it is shown, and the text.
     first_is_open : bool
-        The first panel is drawn whole, and the others are hidden until there is a guess.
+        The others are hidden until there is a guess.
     start : int
         The value of `x` up to which the runs are drawn at first.
     levels : mapping of str to (float, str), optional

@@ -21,14 +21,12 @@ const STYLE_OF_ANSWERS = `
   .answers .head { height: 38px; }
   .answers .head .name { top: 0; transform: translateX(-50%); color: var(--grpo-text); font-weight: 600; white-space: nowrap; }
   .answers .head .end { bottom: 0; transform: translateX(-50%); }
-  .answers .says { min-height: 3em; }
   @container (max-width: 560px) {
     .answers .choices { width: 100%; }
     .answers .choices button { flex: 1; padding: 3px 4px; line-height: 1.3; }
     .answers .choices b { display: block; }
     .answers th.lane-head { width: 42%; }
     .answers th.gain, .answers td.gain { width: 4.9em; }
-    .answers .says { min-height: 4.5em; }
   }
 `;
 
@@ -46,7 +44,7 @@ function render({ model, el }) {
   }, () => draw());
   const choose = prompts.map(({ prompt, level }, i) => html("button", { type: "button", onclick: () => move({ prompt: i, group: 0 }) }, html("b", {}, prompt), ` ${level}`));
   const another = html("button", { type: "button", class: "main", onclick: () => move({ group: at.group + 1 }) }, `Draw ${size} answers`);
-  const head = html("div", { class: "lane head number" }), body = html("tbody"), says = html("p", { class: "says number" });
+  const head = html("div", { class: "lane head number" }), body = html("tbody"), says = html("p", { class: "says number", "data-room": longest(prompts.flatMap((_, i) => [0, 1, 2].map((count) => sentence(i, 0, count)))) });
   root.prepend(
     guess.node,
     html("div", { class: "row" }, html("div", { class: "choices" }, ...choose), another),
@@ -56,8 +54,14 @@ function render({ model, el }) {
       body),
     says);
 
+  function sentence(i, start, count) {
+    const { prompt, texts } = prompts[i], mean = count / size;
+    if (count === 0 || count === size) return `All ${size} answers to ${prompt} are ${count ? "right" : "wrong"}, so none is better than usual. Every advantage is 0.`;
+    return `Group ${start / size + 1} of ${texts.length / size}: ${count} of ${size} answers to ${prompt} ${count === 1 ? "is" : "are"} right. A right one gets ${signed(1 - mean)} and becomes more likely. A wrong one gets ${signed(-mean)} and becomes less likely.`;
+  }
+
   function draw() {
-    const { prompt, texts, right } = prompts[at.prompt];
+    const { texts, right } = prompts[at.prompt];
     const start = (at.group * size) % texts.length;
     const group = texts.slice(start, start + size).map((text, i) => ({ text, reward: Number(right[start + i]) }));
     const count = group.filter(({ reward }) => reward).length, mean = count / size;
@@ -75,9 +79,7 @@ function render({ model, el }) {
     }));
     says.dataset.number = "mean";
     says.dataset.value = JSON.stringify(mean);
-    says.textContent = count === 0 || count === size
-      ? `All ${size} answers to ${prompt} are ${count ? "right" : "wrong"}, so none is better than usual. Every advantage is 0.`
-      : `Group ${start / size + 1} of ${texts.length / size}: ${count} of ${size} answers to ${prompt} ${count === 1 ? "is" : "are"} right. A right one gets ${signed(1 - mean)} and becomes more likely. A wrong one gets ${signed(-mean)} and becomes less likely.`;
+    says.textContent = sentence(at.prompt, start, count);
     if (count && count < size) seen.add(at.prompt);
     // The easiest prompt comes first, the hardest last.
     if (guess.made() && seen.has(prompts.length - 1) && seen.size > 1) guess.moved();

@@ -8,7 +8,6 @@ const STYLE_OF_BASELINE = `
   .baseline td:last-child { font-weight: 600; white-space: nowrap; }
   .baseline .facts { grid-template-columns: 1fr 1fr; }
   .baseline .facts div:last-child { grid-column: 1 / -1; }
-  .figure.baseline svg .tinted { fill: var(--vanilla-text); }
   .baseline .drawn { margin-top: 10px; }
   .baseline .drawn p { margin: 0; flex: 1 1 260px; }
   @container (max-width: 560px) {
@@ -80,7 +79,7 @@ function render({ model, el }) {
   const scene = svg("g");
   const lens = svg("g");
   const lensScene = svg("g", { "clip-path": `url(#${clip})` });
-  const lensWord = svg("text", { x: LENS.x, y: LENS.y + LENS.r + 17, "text-anchor": "middle", "font-size": 13 });
+  const lensWord = text(LENS.x, LENS.y + LENS.r + 17, "", { "text-anchor": "middle", "font-size": 13 });
   lens.append(
     svg("clipPath", { id: clip }, svg("circle", { cx: LENS.x, cy: LENS.y, r: LENS.r })),
     svg("circle", { cx: LENS.x, cy: LENS.y, r: LENS.r, fill: "var(--paper)", stroke: "var(--line)" }),
@@ -114,7 +113,7 @@ function render({ model, el }) {
         html("div", { class: "settings" }, ...bSlider.parts)),
       html("div", {},
         html("div", { class: "title" }, "What one sample says"),
-        html("div", { class: "quiet" }, "black dot: average of many samples; faint arrows: no baseline"), plane)),
+        html("div", { class: "quiet" }, "dot: average of many samples; faint arrows: no baseline"), plane)),
     behind("Numbers, averages and other bandits",
       html("div", { class: "row" }, html("label", { for: "bandit" }, "Bandit"), choose),
       html("div", { class: "row jumps" }, ...jumps),
@@ -231,7 +230,7 @@ function render({ model, el }) {
       parts.push(...arrow(cx, cy, px, py, { colour, width: small ? 2.5 : 3.5, head: Math.min(13, length * 0.7) }));
       if (!small && length > 34) parts.push(text(px + ux * 11, py + uy * 11 + 5, a + 1, { "text-anchor": "middle", "font-weight": 600 }));
     });
-    if (!small) parts.push(text(8, 20, `spread ${format(spread(bandit, b))}`, { class: "word number tinted", "font-weight": 600 }));
+    if (!small) parts.push(text(8, 20, `spread ${format(spread(bandit, b))}`, { class: "word number vanilla", "font-weight": 600 }));
     parts.push(svg("circle", { cx: mx, cy: my, r: 5, fill: "var(--truth)", stroke: "var(--paper)", "stroke-width": 1.5 }));
     return parts;
   }

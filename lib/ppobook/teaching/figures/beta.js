@@ -1,17 +1,15 @@
 // E9. The price β of the KL. The reader guesses which β ends with the most gold, moves β, and sees where ten seeds end:
-// their reward and their gold against the KL to the reference. What was written there, the numbers, and the other reward
+// their reward and, after the guess, their gold against the KL to the reference. Gold is drawn for the β that were tried. What was written there, the numbers, and the other reward
 // model are folded. The last place of the slider is the policy after SFT.
 
 const STYLE_OF_BETA = `
   .beta .shown { min-width: 3.4em; }
   .beta .panels { margin: 0; }
   .beta .key { margin: 2px 0 0; font-size: 14px; }
-  .beta .says { min-height: 3em; }
   .beta .texts { margin: 8px 0 0; padding: 8px 12px; border-left: 4px solid var(--ppo); }
   .beta .texts p { margin: 0 0 6px; }
   @container (max-width: 560px) {
     .beta .key { font-size: 13px; }
-    .beta .says { min-height: 4.4em; }
     .beta .texts { padding: 8px 0 8px 10px; }
   }
 `;
@@ -27,7 +25,7 @@ function render({ model, el }) {
   const NAMES = ["pooling", "beta"];
   const at = Object.fromEntries(NAMES.map((name) => [name, model.get(name)]));
   const most = { pooling: poolings.length - 1, beta: betas.length };
-  const isSft = () => at.beta === betas.length;
+  const isSft = ({ beta } = at) => beta === betas.length;
   // The ten seeds where they end; those of SFT are the first look of any β.
   const here = () => { const { runs } = poolings[at.pooling]; return isSft() ? runs[0][0] : runs[at.beta].at(-1); };
 
@@ -38,23 +36,23 @@ function render({ model, el }) {
   const W = 340, H = 168, P = { left: 36, right: 334, top: 10, bottom: 128 };
   const graphs = { proxy: svg("svg", { viewBox: `0 0 ${W} ${H}`, role: "img" }), gold: svg("svg", { viewBox: `0 0 ${W} ${H}`, role: "img" }) };
   const { facts, cell, put } = numberList();
-  const says = html("p", { class: "says" }), texts = html("div", { class: "texts" });
+  const says = html("p", { class: "says", "data-room": longest(poolings.flatMap((_, pooling) => [...betas, ""].map((_, beta) => verdict({ pooling, beta })))) }), texts = html("div", { class: "texts" });
 
   // Where gold ends highest: the answer is that of the reward model that is shown first.
   const goldAt = poolings[at.pooling].runs.map((looks) => meanOf(looks.at(-1).gold));
-  const best = goldAt.indexOf(Math.max(...goldAt)), seen = new Set();
+  const best = goldAt.indexOf(Math.max(...goldAt)), seen = new Set([at.beta]);
   const guess = prediction({
     asks: "Which β ends with the most gold?", options: ["β = 0", `β = ${betas.at(-1)}`, "One between"],
     right: best === 0 ? 0 : best === betas.length - 1 ? 1 : 2,
     answer: `β = ${betas[best]} ends with ${format(goldAt[best], 1)} on average, β = 0 with ${format(goldAt[0], 1)}.`,
-  });
+  }, () => move({}));
   root.prepend(
     guess.node,
     html("div", { class: "settings" }, ...betaSlider.parts),
     html("div", { class: "panels" },
       html("div", {}, html("div", { class: "title" }, "The reward model's reward"), graphs.proxy),
       html("div", {}, html("div", { class: "title" }, "Gold"), graphs.gold)),
-    html("p", { class: "quiet key" }, "Blue: your β, with ten seeds where they end. Gray: the other β. Each line is the mean path of ten seeds, from SFT on."),
+    html("p", { class: "quiet key" }, "Blue: your β, with ten seeds where they end. Gray: other β. Each line is the mean path of ten seeds, from SFT on."),
     says,
     behind("Texts, numbers, another reward model",
       html("div", { class: "row" }, html("label", { for: "pooling" }, "The reward model reads"), choosePooling),
@@ -78,25 +76,33 @@ function render({ model, el }) {
     const parts = [
       ...yAxis(P, y, multiples(bottom, top, 6)),
       ...xAxis(P, (kl) => x(root2(kl)), [0, 1, 5, 10, 20, 40, 80, 160].filter((kl) => root2(kl) <= right), "KL to the reference, nats")];
+    if (column === "gold" && !guess.made()) {
+      graphs.gold.replaceChildren(...parts, text((P.left + P.right) / 2, (P.top + P.bottom) / 2 + 16, "?", { "text-anchor": "middle", "font-size": 44, "font-weight": 600, class: "word muted" }));
+      set(graphs.gold, { "aria-label": "Gold: hidden until you guess." });
+      return;
+    }
     const pathOf = (looks) => trace(looks.map((look) => [x(root2(meanOf(look.kl))), y(meanOf(look[column]))]));
+    const names = [];
     runs.forEach((looks, i) => {
-      if (i === at.beta) return;
+      if (i === at.beta || (column === "gold" && !seen.has(i))) return;
+      const end = looks.at(-1);
       parts.push(svg("path", { d: pathOf(looks), fill: "none", stroke: "var(--muted)", "stroke-width": 1.5, "stroke-opacity": 0.6 }));
+      names.push(text(x(root2(meanOf(end.kl))), y(meanOf(end[column])) - 6, betas[i], { "text-anchor": "middle", class: "word muted", "font-size": 13 }));
     });
     if (!isSft()) parts.push(svg("path", { d: pathOf(runs[at.beta]), fill: "none", stroke: "var(--ppo)", "stroke-width": 3.5, "stroke-linejoin": "round" }));
     const ends = here();
     ends.kl.forEach((kl, i) => parts.push(svg("circle", { class: "run", cx: x(root2(kl)), cy: y(ends[column][i]), r: 4, fill: "var(--ppo)", "fill-opacity": 0.55 })));
     parts.push(svg("circle", { cx: x(root2(meanOf(ends.kl))), cy: y(meanOf(ends[column])), r: 8, fill: "var(--ppo)", stroke: "var(--ink)", "stroke-width": 2.5 }));
-    graphs[column].replaceChildren(...parts);
+    graphs[column].replaceChildren(...parts, ...names);
     set(graphs[column], { "aria-label": `${NAMES_OF_NUMBERS[column][0]} against the KL. ${nameOf()}, ten seeds: ${ends[column].map((value) => format(value)).join(", ")}.` });
   }
 
   const nameOf = () => (isSft() ? "After SFT" : `β ${betas[at.beta]}`);
 
   // What became of gold since its highest, in the mean of ten seeds.
-  function verdict() {
-    if (isSft()) return "The policy after SFT, before any update. With an infinite β, the policy would stay here.";
-    const looks = poolings[at.pooling].runs[at.beta];
+  function verdict({ pooling, beta }) {
+    if (isSft({ beta })) return "The policy after SFT, before any update. With an infinite β, the policy would stay here.";
+    const looks = poolings[pooling].runs[beta];
     const golds = looks.map((look) => meanOf(look.gold)), proxies = looks.map((look) => meanOf(look.proxy));
     const best = golds.indexOf(Math.max(...golds));
     const fall = golds[best] - golds.at(-1), rise = proxies.at(-1) - proxies[best];
@@ -112,7 +118,7 @@ function render({ model, el }) {
       const values = { mean: meanOf(ends[column]), least: Math.min(...ends[column]), most: Math.max(...ends[column]) };
       for (const [what, value] of Object.entries(values)) put(`${column}-${what}`, value, format(value, NAMES_OF_NUMBERS[column][1]));
     }
-    says.textContent = verdict();
+    says.textContent = guess.made() ? verdict(at) : "";
     texts.replaceChildren(...poolings[at.pooling].texts[at.beta].map((one) => html("p", {}, html("span", { class: "quiet" }, `${one.prompt} `), html("span", { class: "written" }, one.text),
       html("span", { class: "quiet number" }, ` (gold ${format(one.gold)}, reward ${format(one.proxy)})`))));
     choosePooling.value = at.pooling;
@@ -122,10 +128,10 @@ function render({ model, el }) {
   function move(to) {
     for (const [name, value] of Object.entries(to)) at[name] = clamp(Math.round(value), 0, most[name]);
     draw();
-    if (!isSft()) seen.add(at.beta);
-    if (seen.size > 2) guess.moved();
+    seen.add(at.beta);
+    if (guess.made() && [0, best, betas.length - 1].every((beta) => seen.has(beta))) guess.moved();
     link.tell(at);
-    say(`${nameOf()}: KL ${facts["kl-mean"].textContent}, reward ${facts["proxy-mean"].textContent}, gold ${facts["gold-mean"].textContent}. ${says.textContent} ${texts.textContent}`);
+    say(`${nameOf()}: KL ${facts["kl-mean"].textContent}, reward ${facts["proxy-mean"].textContent}${guess.made() ? `, gold ${facts["gold-mean"].textContent}` : ""}. ${says.textContent} ${texts.textContent}`);
   }
 
   const link = shared(model, NAMES, move);

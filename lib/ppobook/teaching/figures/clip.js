@@ -16,12 +16,8 @@ const STYLE_OF_CLIP = `
   .clip td button b { display: block; font-weight: 600; font-size: 14.5px; }
   .clip td button span { font-size: 13px; color: var(--muted-text); }
   .clip td button[aria-pressed=true] { border-color: var(--ink); box-shadow: 0 0 0 1.5px var(--ink); background: none; }
-  .clip .says { min-height: 4.5em; }
   .clip .counts { margin: 6px 0 0; }
-  @container (max-width: 560px) {
-    .clip .settings { gap: 0 8px; }
-    .clip .says { min-height: 5.9em; }
-  }
+  @container (max-width: 560px) { .clip .settings { gap: 0 8px; } }
 `;
 
 // The two surrogates, the smaller one, its slope in ρ, and what the sample adds to the two counters. The ends of
@@ -87,7 +83,7 @@ function render({ model, el }) {
       }, html("b", {}, word), html("span", {}, `slope ${flat ? "0" : "A"}`));
       return html("td", {}, buttons[kind + region]);
     }));
-  const says = html("p", { class: "says" }), counts = html("p", { class: "counts" });
+  const says = html("p", { class: "says", "data-room": longest(Object.values(SAYS_OF_CLIP).flatMap(Object.values)) }), counts = html("p", { class: "counts" });
   const guess = prediction({
     asks: "A good action (A = +1) becomes more likely. Once ρ is past the gray clip range, how hard does its sample push?", todo: "Then drag ρ past 1.2.",
     options: ["Harder", "As hard as before", "Not at all"], right: 2, answer: "There the minimum is flat, so the slope is 0.",
@@ -185,7 +181,7 @@ function render({ model, el }) {
     const slopeWord = now.slope === null ? "the knee" : `slope ${now.slope ? signed(now.slope) : "0"}`;
     const room = 92;
     const label = a < 0
-      ? px - P.left < room + 14 ? { x: Math.max(px - 10, P.left + 4), y: py + 27, "text-anchor": "start" } : { x: px - 12, y: py + 26, "text-anchor": "end" }
+      ? px - P.left < room + 14 ? { x: Math.max(px - 10, P.left + 4), y: py + 27, "text-anchor": "start" } : { x: px - 12, y: Math.min(py + 26, P.bottom - 6), "text-anchor": "end" }
       : P.right - px < room ? { x: Math.min(px + 10, P.right), y: py + 27, "text-anchor": "end" } : { x: px + 12, y: py + 26, "text-anchor": "start" };
     words.replaceChildren(...(a === 0 ? [] : names), ...pointer, text(label.x, label.y, slopeWord, { class: "word number best", "font-size": 15, ...label }));
 

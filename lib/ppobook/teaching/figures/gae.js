@@ -30,7 +30,7 @@ const STYLE_OF_GAE = `
   .gae .read { box-shadow: 0 0 0 2px var(--ppo); border-radius: 6px; }
   .gae td.after { vertical-align: middle; padding-left: 8px; font-size: 14px; }
   .gae .unread { opacity: 0.6; }
-  .gae .sum { margin: 12px 0 0; padding: 8px 12px; border-left: 4px solid var(--ppo); min-height: 8.6em; }
+  .gae .sum { margin: 12px 0 0; padding: 8px 12px; border-left: 4px solid var(--ppo); min-height: 9.4em; }
   .gae .sum p { margin: 0 0 3px; }
   .gae .sum .result { font-weight: 600; font-size: 16px; }
   @container (max-width: 560px) {
@@ -46,7 +46,7 @@ const STYLE_OF_GAE = `
     .gae th.step { width: 1.1em; }
     .gae th.end { width: 29%; }
     .gae td select { font-size: 12.5px; padding: 0; }
-    .gae .sum { margin: 8px 0 0; padding: 2px 0 2px 10px; min-height: 8.8em; line-height: 1.35; font-size: 14px; }
+    .gae .sum { margin: 8px 0 0; padding: 2px 0 2px 10px; min-height: 9.7em; line-height: 1.35; font-size: 14px; }
   }
 `;
 

@@ -9,11 +9,8 @@ const STYLE_OF_GROUP = `
   .group .title { margin-bottom: 4px; }
   .group .facts { grid-template-columns: repeat(auto-fit, minmax(140px, 1fr)); }
   .group .says { margin: 6px 0 0; }
-  .group .goal { margin: 6px 0 0; min-height: 3em; }
-  @container (max-width: 560px) {
-    .group .row { gap: 6px 8px; }
-    .group .goal { min-height: 4.5em; }
-  }
+  .group .goal { margin: 6px 0 0; }
+  @container (max-width: 560px) { .group .row { gap: 6px 8px; } }
 `;
 
 const HARD = { p: 0.05, size: 8 };
@@ -33,7 +30,6 @@ function render({ model, el }) {
   const NAMES = ["p", "group_size", "divided"];
   const at = Object.fromEntries(NAMES.map((name) => [name, model.get(name)]));
   const groups = [];
-  let guess = null;
 
   // Controls
   const pSlider = slider("p", "Probability p", [0, 1, 0.01], (p) => move({ p }));
@@ -41,11 +37,15 @@ function render({ model, el }) {
     ...sizes.map((size) => html("option", { value: size }, size)));
   const box = html("input", { type: "checkbox", id: "divided", onchange: () => move({ divided: box.checked }) });
   const draws = (n, words, more) => html("button", { type: "button", ...more, onclick: () => { add(n); move({}); } }, words);
-  const goal = html("p", { class: "goal" });
-  const asked = question("A group is dead if all its rewards are equal. If a policy solves a prompt one time in twenty, how many of its groups of eight are dead?",
-    ["1 in 20", "1 in 3", "2 in 3"], 2,
-    (right) => { guess = right; move({ p: HARD.p, group_size: HARD.size }); });
-  asked.append(goal);
+  const guess = prediction({
+    asks: "A group is dead if all its rewards are equal. If a policy solves a prompt one time in twenty, how many of its groups of eight are dead?",
+    options: ["1 in 20", "1 in 3", "2 in 3"], right: 2,
+    answer: `All eight are wrong with probability 0.95⁸ = ${format(deadShare(HARD.p, HARD.size))}.`,
+  }, () => { guess.moved(); move({ p: HARD.p, group_size: HARD.size }); });
+  const GOAL = "Goal: at p\u00a0=\u00a00.05, bring the share of dead groups below one half.";
+  const reached = (size, share) => `✓ Reached: ${format(share)}. But each group now costs ${size} completions instead of ${HARD.size}.`;
+  const goal = html("p", { class: "goal", "data-room": longest([GOAL, reached(sizes.at(-1), 0)]) });
+  guess.node.append(goal);
 
   const W = 340, H = 172, P = { left: 30, right: W - 52 };
   const title = html("div", { class: "title" });
@@ -55,7 +55,7 @@ function render({ model, el }) {
   const says = html("p", { class: "says" });
 
   root.prepend(
-    asked,
+    guess.node,
     html("div", { class: "settings" }, ...pSlider.parts),
     html("div", { class: "row" }, draws(1, "Draw 1", { class: "main" }), draws(20, "Draw 20"), html("label", { for: "size" }, "Size G"), choose),
     html("div", { class: "panels" },
@@ -76,7 +76,7 @@ function render({ model, el }) {
     const found = groupOf(rewardsOf(groups.at(-1)), at.divided);
     const of = (reward) => found.rewards.includes(reward) ? found.advantages[found.rewards.indexOf(reward)] : null;
     const dead = groups.filter((numbers) => groupOf(rewardsOf(numbers)).dead).length;
-    return { ...found, isDead: found.dead, right: of(1), wrong: of(0), dead, share: guess === null ? null : deadShare(at.p, at.group_size) };
+    return { ...found, isDead: found.dead, right: of(1), wrong: of(0), dead, share: guess.made() ? deadShare(at.p, at.group_size) : null };
   }
 
   function move(changes) {
@@ -85,7 +85,7 @@ function render({ model, el }) {
     if (!sizes.includes(at.group_size)) at.group_size = HARD.size;
     const found = draw();
     link.tell({ ...at, drawn: { mean: found.mean, std: found.std, dead: found.dead, groups: groups.length } });
-    say(`p ${format(at.p)}, group ${groups.length}: ${says.textContent} ${guess === null ? "" : goal.textContent}`);
+    say(`p ${format(at.p)}, group ${groups.length}: ${says.textContent} ${goal.textContent}`);
   }
 
   function drawGroup({ rewards, mean, advantages, right, wrong, isDead }) {
@@ -151,7 +151,7 @@ function render({ model, el }) {
     choose.value = String(size);
     box.checked = at.divided;
     says.textContent = feedback(found, count);
-    goal.replaceChildren(...aim(found));
+    goal.textContent = !guess.made() ? "" : at.p === HARD.p && found.share < 0.5 ? reached(size, found.share) : GOAL;
     return found;
   }
 
@@ -160,14 +160,6 @@ function render({ model, el }) {
     if (isDead) return `All ${size} are ${count ? "right" : "wrong"}, so every reward equals the mean: no advantage, no gradient. These ${size} completions were sampled for nothing.`;
     const what = at.divided ? `Reward minus mean, divided by ${format(std)},` : "Reward minus mean";
     return `${what} is ${signed(right)} for right completions, which become more likely, and ${signed(wrong)} for wrong ones, which become less likely.`;
-  }
-
-  function aim({ share }) {
-    if (guess === null) return [html("span", { class: "quiet" }, "Your answer reveals the curve of dead groups.")];
-    const reached = at.p === HARD.p && share < 0.5;
-    const verdict = `${guess ? "✓ Right" : "✗ It is 2 in 3"}: all eight are wrong with probability 0.95⁸ = ${format(deadShare(HARD.p, HARD.size))}. `;
-    return [reached ? "" : verdict, html("b", {}, "Goal: "), "at p\u00a0=\u00a00.05, bring the share of dead groups below one half.",
-      reached ? ` ✓ Reached: ${format(share)}. But each group now costs ${at.group_size} completions instead of ${HARD.size}.` : ""];
   }
 
   const link = shared(model, NAMES, move);

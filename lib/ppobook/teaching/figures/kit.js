@@ -30,6 +30,8 @@ function format(value, decimals = 2) {
 const signed = (value, decimals) => `${value > 0 ? "+" : ""}${format(value, decimals)}`;
 
 const clamp = (value, low, high) => Math.min(Math.max(value, low), high);
+// The longest of some texts: "data-room" keeps as much room as it needs, so that what stands below never moves.
+const longest = (texts) => texts.reduce((best, one) => (one.length > best.length ? one : best));
 const meanOf = (values) => values.reduce((sum, value) => sum + value, 0) / values.length;
 // The place of the entry that is closest to a value.
 const nearest = (list, value) => list.reduce((best, entry, i) => (Math.abs(entry - value) < Math.abs(list[best] - value) ? i : best), 0);
@@ -76,7 +78,7 @@ function dark() {
 const STYLE = `
   :host { display: block; }
   .figure {
-    container-type: inline-size; color: var(--ink); font-family: inherit; font-size: 15px; line-height: 1.45;
+    container-type: inline-size; color: var(--ink); background: var(--paper); font-family: inherit; font-size: 15px; line-height: 1.45;
     border: 1px solid var(--faint); border-radius: 10px; padding: 14px 16px; text-align: start;
   }
   .figure * { box-sizing: border-box; }
@@ -114,17 +116,16 @@ const STYLE = `
   .question button[aria-pressed=true] { box-shadow: inset 0 0 0 2px var(--ink); }
   .question button[data-mark=right] { border-color: var(--good); box-shadow: inset 5px 0 var(--good); padding-inline-start: 16px; }
   .question button[data-mark=wrong] { border-color: var(--bad); box-shadow: inset 5px 0 var(--bad); padding-inline-start: 16px; }
-  .question .answer { clear: both; margin: 6px 0 0; min-height: 2.9em; }
+  .question .answer { clear: both; margin: 6px 0 0; }
+  [data-room] { display: flow-root; }
+  [data-room]::before { content: attr(data-room); float: left; width: 100%; margin-right: -100%; visibility: hidden; }
   .settings { display: grid; grid-template-columns: auto 1fr; align-items: center; gap: 0 14px; margin: 6px 0; }
   .setting { white-space: nowrap; }
   .shown { font-weight: 600; display: inline-block; min-width: 2.6em; }
   .panels { display: grid; grid-template-columns: 1fr 1fr; gap: 6px 24px; margin: 8px 0 0; }
   .says { margin: 8px 0 0; }
   .word { paint-order: stroke; stroke: var(--paper); stroke-width: 4px; stroke-linejoin: round; }
-  .figure svg text.good { fill: var(--good-text); }
-  .figure svg text.bad { fill: var(--bad-text); }
-  .figure svg text.grpo { fill: var(--grpo-text); }
-  .figure svg text.muted { fill: var(--muted-text); }
+  ${Object.keys(PALETTE).map((name) => `.figure svg text.${name} { fill: var(--${name}-text); }`).join("\n  ")}
   .slides { cursor: ew-resize; touch-action: pan-y; }
   .facts { display: grid; grid-template-columns: repeat(3, 1fr); gap: 8px 16px; margin: 10px 0 0; }
   .facts div { display: flex; flex-direction: column-reverse; justify-content: flex-end; }
@@ -139,6 +140,7 @@ const STYLE = `
   @container (max-width: 560px) {
     .panels { grid-template-columns: 1fr; }
     .sticky { position: sticky; top: 3.6rem; z-index: 1; background: var(--paper); }
+    .question { font-size: 14px; margin-bottom: 4px; }
     .question .row { gap: 6px 8px; }
   }
   .unseen { position: absolute; width: 1px; height: 1px; overflow: hidden; clip-path: inset(50%); white-space: nowrap; }
@@ -286,27 +288,12 @@ function stage(el, name, style, label) {
   return { root, live, say, close };
 }
 
-// A question to answer before anything is moved. `answered(isRight)` is called with each answer; what follows from it may
-// be appended to the node that this returns.
-function question(words, options, right, answered) {
-  const buttons = options.map((option, choice) => html("button", {
-    type: "button", "aria-pressed": false, onclick: () => {
-      buttons.forEach((button, other) => {
-        set(button, { "aria-pressed": other === choice, "data-mark": other === right ? "right" : other === choice ? "wrong" : "" });
-      });
-      answered(choice === right);
-    },
-  }, option));
-  return html("fieldset", { class: "question" },
-    html("legend", {}, html("b", {}, "Guess first. "), words), html("div", { class: "row" }, ...buttons));
-}
-
 // A question that the figure answers: the reader chooses, and moves something. Only then is the choice marked and the
 // answer said, in either order. `chosen` is called with each choice. Returns {node, made, moved}: `made()` says whether
 // there is a choice; call `moved` where a move has shown the answer.
 function prediction({ asks, todo = "", options, right, answer }, chosen = () => {}) {
   let choice = null, seen = false;
-  const told = html("p", { class: "answer", "aria-live": "polite" });
+  const told = html("p", { class: "answer", "aria-live": "polite", "data-room": `Not quite. ${answer}` });
   const buttons = options.map((option, k) => html("button", { type: "button", "aria-pressed": false, onclick: () => { choice = k; show(); chosen(k); } }, option));
   const show = () => {
     buttons.forEach((button, k) => set(button, {

@@ -3,16 +3,13 @@
 
 const STYLE_OF_LAG = `
   .lag .panels { margin: 0; }
-  .lag .says { margin: 8px 0; min-height: 3em; }
-  @container (max-width: 560px) {
-    .lag .says { min-height: 4.4em; }
-    .lag th, .lag td { padding: 3px 2px; font-size: 12px; }
-  }
+  .lag .says { margin: 8px 0; }
+  @container (max-width: 560px) { .lag th, .lag td { padding: 3px 0 3px 6px; font-size: 12px; } }
 `;
 const LOOKS = {
-  both: { hue: "grpo", line: { "stroke-dasharray": "7 5" }, name: "decoupled" },
-  corrected: { hue: "grpo", line: {}, name: "corrected" },
-  "not corrected": { hue: "muted", line: {}, name: "not corrected" },
+  both: { hue: "grpo", name: "decoupled" },
+  corrected: { hue: "ppo_kl", name: "corrected" },
+  "not corrected": { hue: "bad", name: "not corrected" },
 };
 const FAR = 16; // the lag that the question is about
 const NAMES_OF_GAUGES = {
@@ -32,10 +29,10 @@ function render({ model, el }) {
     options: ["Near the reference", "Far, much gold", "Far, little gold"], right: 2,
     answer: "On average, it ends far away, with the least gold of the three.",
   });
-  const W = 340, P = { left: 34, right: 244, top: 10 };
+  const W = 340, P = { left: 34, right: 244, top: 18 };
   const graphs = Object.fromEntries(["gold", "kl"].map((column) => [column, svg("svg", { role: "img" })]));
   const { cell, put } = numberList();
-  const says = html("p", { class: "says" });
+  const says = html("p", { class: "says", "data-room": longest(lags.map((_, lag) => verdict(lag))) });
   root.prepend(
     guess.node,
     html("div", { class: "settings sticky" }, ...lagSlider.parts),
@@ -55,27 +52,28 @@ function render({ model, el }) {
     const x = (value) => P.left + (value / end) * (P.right - P.left);
     const y = (value) => P.bottom - ((bend(value) - low) / (high - low)) * (P.bottom - P.top);
     const parts = [...yAxis(P, y, ticks), ...xAxis(P, x, updates, "update")];
+    // Without a lag, the three are one. Names stand at the ends of the curves.
+    const hueOf = (loss) => (lags[at] ? LOOKS[loss].hue : "ink");
     const pathOf = (values) => trace(values.map((value, i) => [x(updates[i]), y(value)]));
     losses.forEach((loss, l) => {
       const looks = runs[at][l];
-      looks[0][column].forEach((_, seed) => parts.push(svg("path", { class: "run", d: pathOf(looks.map((look) => look[column][seed])), fill: "none", "stroke-width": 1, "stroke-opacity": 0.3, stroke: `var(--${LOOKS[loss].hue})` })));
+      looks[0][column].forEach((_, seed) => parts.push(svg("path", { class: "run", d: pathOf(looks.map((look) => look[column][seed])), fill: "none", "stroke-width": 1, "stroke-opacity": 0.3, stroke: `var(--${hueOf(loss)})` })));
     });
-    // Without a lag, the three are one. Names stand at the ends of the curves.
     const shown = lags[at] ? losses : losses.slice(1, 2);
     const names = shown.map((loss) => {
-      const means = runs[at][losses.indexOf(loss)].map((look) => meanOf(look[column])), { hue, line, name } = LOOKS[loss];
-      parts.push(svg("path", { d: pathOf(means), fill: "none", "stroke-width": 3.5, "stroke-linejoin": "round", stroke: `var(--${hue})`, ...line }));
-      return { words: lags[at] ? name : "all three", hue, height: y(means.at(-1)) };
+      const means = runs[at][losses.indexOf(loss)].map((look) => meanOf(look[column])), hue = hueOf(loss);
+      parts.push(svg("path", { d: pathOf(means), fill: "none", "stroke-width": 3.5, "stroke-linejoin": "round", stroke: `var(--${hue})` }));
+      return { words: lags[at] ? LOOKS[loss].name : "all three", hue, height: y(means.at(-1)) };
     });
     apart(names.map(({ height }) => height)).forEach((height, i) => parts.push(text(P.right + 8, height + 5, names[i].words, { class: `word ${names[i].hue}`, "font-size": 13, "font-weight": 600 })));
     graphs[column].replaceChildren(...parts);
     set(graphs[column], { "aria-label": `${NAMES_OF_GAUGES[column][0]} against updates at lag ${lags[at]}. At the end: ${losses.map((loss, l) => `${LOOKS[loss].name} ${format(meanOf(runs[at][l].at(-1)[column]))}`).join(", ")}.` });
   }
 
-  function verdict() {
-    if (!lags[at]) return "Without a lag, the three losses are the same: GRPO.";
-    const fresh = meanOf(runs[0][0].at(-1).gold), lost = runs[at].map((looks) => fresh - meanOf(looks.at(-1).gold));
-    return `With data ${lags[at] === 1 ? "1 update" : `${lags[at]} updates`} old, gold ends lower by ${losses.map((loss, l) => `${format(lost[l], 1)} (${LOOKS[loss].name})`).join(", ")}.`;
+  function verdict(lag) {
+    if (!lags[lag]) return "Without a lag, the three losses are the same: GRPO.";
+    const fresh = meanOf(runs[0][0].at(-1).gold), lost = runs[lag].map((looks) => fresh - meanOf(looks.at(-1).gold));
+    return `With data ${lags[lag] === 1 ? "1 update" : `${lags[lag]} updates`} old, gold ends lower by ${losses.map((loss, l) => `${format(lost[l], 1)} (${LOOKS[loss].name})`).join(", ")}.`;
   }
 
   function draw() {
@@ -85,7 +83,7 @@ function render({ model, el }) {
       const value = meanOf(runs[at][l].at(-1)[column]);
       put(`${column}-${loss}`, value, format(value, NAMES_OF_GAUGES[column][1]));
     });
-    says.textContent = verdict();
+    says.textContent = verdict(at);
     lagSlider.put(at, String(lags[at]), `${lags[at]} updates`);
   }
 
@@ -99,7 +97,7 @@ function render({ model, el }) {
 
   const link = shared(model, ["lag"], ({ lag }) => move(lag));
   const size = (narrow) => {
-    P.bottom = narrow ? 116 : 176;
+    P.bottom = narrow ? 124 : 184;
     for (const graph of Object.values(graphs)) set(graph, { viewBox: `0 0 ${W} ${P.bottom + 38}` });
     draw();
   };

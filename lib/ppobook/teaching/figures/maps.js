@@ -6,9 +6,7 @@ const STYLE_OF_MAPS = `
   .maps select { min-width: 0; }
   .maps .map { cursor: pointer; touch-action: pan-y; border-radius: 6px; }
   .maps thead th { font-weight: 600; vertical-align: bottom; }
-  .maps .says { margin: 6px 0 0; min-height: 3em; }
-  @container (max-width: 560px) {
-  }
+  .maps .says { margin: 6px 0 0; }
 `;
 // A cell's text: mean, low and high / the gauges' worst values / for each run its end, its fall, and when each gauge rang.
 function cellOf(text, gauges) {
@@ -47,9 +45,9 @@ function render({ model, el }) {
   // Controls
   const choose = choice("map", maps.map((map) => `${map.title} (${map.about})`), (map) => move({ map, row: maps[map].base }));
   const guess = prediction({
-    asks: "Where does the alarm of the explained variance ring most often?", todo: "Then choose “explained variance” under “Show”.",
+    asks: "Where does the alarm “explained variance” ring most often?", todo: "Then choose it under “Show”.",
     options: ["In runs that fall", "In good runs"], right: 1,
-    answer: "It rings most often at ε = 0.4 and a learning rate of 0.003, where most runs end near the top.",
+    answer: "It rings most often at ε = 0.4 and a learning rate of 0.003, where most runs end well.",
   });
 
   const W = 340, H = 178, M = { left: 38, right: 340, top: 4, bottom: 138 };
@@ -71,7 +69,8 @@ function render({ model, el }) {
   }
 
   const { cell, put } = numberList();
-  const title = html("div", { class: "title" }), says = html("p", { class: "says" });
+  const rangIn = (count) => `This alarm rang in ${count} of 10 seeds here. `;
+  const title = html("div", { class: "title" }), says = html("p", { class: "says", "data-room": rangIn(10) + longest(maps.flatMap(({ cells }) => cells.map(verdict))) });
   const see = choice("view", views.map((one) => one.title), (to) => {
     view = to;
     draw();
@@ -164,8 +163,8 @@ function render({ model, el }) {
       put(`${name}-rang`, rang, String(rang));
       put(`${name}-ahead`, ahead, String(ahead));
     }
-    const { title, of } = views[view];
-    says.textContent = (view > 1 ? `Here, the alarm “${title}” rang in ${of(cell)} of 10 seeds. ` : "") + verdict(cell);
+    const { of } = views[view];
+    says.textContent = (view > 1 ? rangIn(of(cell)) : "") + verdict(cell);
     choose.value = at.map;
     see.value = view;
     Object.assign(root.dataset, at);

@@ -2,12 +2,8 @@
 // texts goes. The small form has one pair, one policy and the bars.
 
 const STYLE_OF_PAIR = `
-  .pair.small .panels { grid-template-columns: minmax(0, 480px); justify-content: center; }
-  .pair .says { min-height: 3em; }
-  @container (max-width: 560px) {
-    .pair .settings, .pair.small .panels { grid-template-columns: 1fr; }
-    .pair .says { min-height: 4.5em; }
-  }
+  .pair.small .panels { grid-template-columns: minmax(0, 380px); justify-content: center; }
+  @container (max-width: 560px) { .pair .settings, .pair.small .panels { grid-template-columns: 1fr; } }
 `;
 
 // The policy once the pair is h apart: along the one shared parameter, or by the two logits of the pair.
@@ -40,11 +36,13 @@ function render({ model, el }) {
     answer: "It falls once the policy's texts have more than 3 kind words on average.",
   });
 
-  const W = small ? 430 : 340, H = small ? 186 : 212, P = { left: 34, right: W - 6, top: 18, bottom: H - 40 };
+  const W = 340, H = small ? 186 : 212, P = { left: 34, right: W - 6, top: 18, bottom: H - 40 };
   const bars = svg("svg", { viewBox: `0 0 ${W} ${H}`, role: "img" });
   const curves = svg("svg", { viewBox: `0 0 ${W} ${H}`, role: "img" });
   const { facts, fact, put } = numberList();
-  const says = html("p", { class: "says" });
+  const meanWords = (mean, chosen) => `The policy's texts have ${format(mean, 1)} kind words on average, and the chosen text has ${kind[chosen]}.`;
+  const FALLS = " So here, the chosen text falls as well.";
+  const says = html("p", { class: "says", "data-room": meanWords(0, 0) + FALLS });
 
   const heading = (title, more) => [html("div", { class: "title" }, title), html("div", { class: "quiet" }, more)];
   const chosenBars = html("div", {}, ...heading("Probability of each text", "by kind words; dotted: the reference"), bars);
@@ -89,7 +87,7 @@ function render({ model, el }) {
       parts.push(svg("rect", { x, width, y: y(value), height: P.bottom - y(value), fill: `var(--${hue(k)})`, rx: 1.5 }));
       parts.push(svg("rect", { x, width, y: y(ref[k]), height: P.bottom - y(ref[k]), fill: "none", stroke: "var(--ink)", "stroke-width": 1.4, "stroke-dasharray": "2 3" }));
       parts.push(text(x + width / 2, P.bottom + 17, String(kind[k]), { "text-anchor": "middle" }));
-      if (pairs[at.pair].includes(k)) parts.push(text(x + width / 2, P.bottom + 35, hue(k) === "good" ? "chosen" : "rejected", { "text-anchor": "middle", "font-size": small ? 14 : 13, class: `word ${hue(k)}` }));
+      if (pairs[at.pair].includes(k)) parts.push(text(x + width / 2 + (k > Math.min(...pairs[at.pair]) ? 2 : -2), P.bottom + 35, hue(k) === "good" ? "chosen" : "rejected", { "text-anchor": "middle", "font-size": 13, class: `word ${hue(k)}` }));
     });
     bars.replaceChildren(...parts);
     set(bars, { "aria-label": `Probabilities: ${p.map((value, k) => `${kind[k]} kind words ${format(value)}, in the reference ${format(ref[k])}`).join("; ")}.` });
@@ -121,10 +119,10 @@ function render({ model, el }) {
     choosePair.value = at.pair;
     choosePolicy.value = Number(!at.shared);
     const [chosen, rejected] = pairs[at.pair], mean = p.reduce((sum, q, y) => sum + q * kind[y], 0);
-    const words = `The policy's texts have ${format(mean, 1)} kind words on average, and the chosen text has ${kind[chosen]}.`;
+    const words = meanWords(mean, chosen);
     says.textContent = h === 0 ? "The policy is still its reference."
       : !at.shared ? "Only the two logits of the pair move. The chosen text gains, and the others stay in proportion to one another."
-      : (mean - kind[chosen]) * (kind[chosen] - kind[rejected]) > 0 ? `${words} So here, the chosen text falls as well.`
+      : (mean - kind[chosen]) * (kind[chosen] - kind[rejected]) > 0 ? words + FALLS
       : `${words} So the chosen text still gains.`;
     say(`h ${format(h, 1)}: chosen ${format(found.chosen)} nats, rejected ${format(found.rejected)}, on other texts ${format(found.elsewhere)}. ${says.textContent}`);
   }

@@ -6,11 +6,8 @@ const STYLE_OF_PARTS = `
   .parts .shown { min-width: 3.1em; }
   .parts .panels { align-items: start; }
   .parts .facts { grid-template-columns: repeat(2, 1fr); }
-  .parts .says { margin: 0; min-height: 4.5em; }
-  @container (max-width: 560px) {
-    .parts .settings { grid-template-columns: 1fr; }
-    .parts .says { min-height: 6em; }
-  }
+  .parts .says { margin: 0; }
+  @container (max-width: 560px) { .parts .settings { grid-template-columns: 1fr; } }
 `;
 
 // The parts of the loss, from the samples; and the pulls on the trunk, from the scalar products of the parts' gradients.
@@ -61,7 +58,7 @@ function render({ model, el }) {
   const bars = svg("svg", { viewBox: `0 0 ${W} 228`, role: "img" });
   const plane = svg("svg", { viewBox: `0 0 ${W} 176`, role: "img" });
   const { facts, fact, put } = numberList();
-  const says = html("p", { class: "says" });
+  const says = html("p", { class: "says", "data-room": sentence({ turn: 99, value_pull: 99.9, policy_pull: 1 }, 1) });
 
   root.prepend(
     guess.node,
@@ -141,6 +138,12 @@ function render({ model, el }) {
     set(plane, { "aria-label": `On a shared trunk, policy loss and entropy pull with ${digits(own)}, the value loss with ${digits(value)}; together they go ${found.turn === null ? "nowhere" : `${format(found.turn, 0)} degrees away from where policy and entropy alone would go`}.` });
   }
 
+  function sentence({ turn, value_pull, policy_pull }, value_coef) {
+    if (turn === null) return "Nothing pulls the policy here.";
+    const ratio = value_pull / policy_pull, why = value_coef ? `: the value loss pulls ${format(ratio, ratio < 1 ? 2 : 1)} times as strongly as they do` : ", as nothing else pulls";
+    return `The step turns ${format(turn, 0)}° away from where policy and entropy alone would go${why}. With two networks, each gray arrow would move its own weights, and nothing would turn the policy's.`;
+  }
+
   function draw() {
     const [clip_eps, value_coef, entropy_coef] = NAMES.map((name) => stops[name][at[name]]);
     const found = now();
@@ -154,10 +157,7 @@ function render({ model, el }) {
     sliders.value_coef.put(at.value_coef, String(value_coef));
     sliders.entropy_coef.put(at.entropy_coef, String(entropy_coef));
     choose.value = at.batch;
-    says.textContent = found.turn === null ? "Nothing pulls the policy here."
-      : `The step turns ${format(found.turn, 0)}° away from where policy and entropy alone would go`
-        + `${value_coef ? `: the value loss pulls ${format(found.value_pull / found.policy_pull, found.value_pull < found.policy_pull ? 2 : 1)} times as strongly as they do` : ", as nothing else pulls"}. `
-        + "With two networks, each gray arrow would move its own weights, and nothing would turn the policy's.";
+    says.textContent = sentence(found, value_coef);
     say(`ε ${format(clip_eps)}, value coefficient ${value_coef}, entropy coefficient ${entropy_coef}: loss ${digits(found.loss)}. ${says.textContent}`);
   }
 

@@ -11,11 +11,12 @@ const STYLE_OF_QUIZ = `
   .quiz [data-mark=wrong] { border-color: var(--bad); box-shadow: inset 5px 0 var(--bad); }
   .quiz [data-mark=unsure] { border-color: var(--ink); box-shadow: inset 5px 0 var(--muted); }
   .quiz .options button[data-mark] { padding-inline-start: 16px; }
-  .quiz .because { min-height: 66px; padding: 12px 0; }
+  .quiz .because { padding: 12px 0; }
   .quiz .right { color: var(--good-text); font-weight: 600; }
   .quiz .wrong { color: var(--bad-text); font-weight: 600; }
   .quiz a { color: var(--ppo-text); }
   .quiz code { font-size: 14px; }
+  .quiz sub, .quiz sup { line-height: 0; }
   .quiz ul { margin: 0 0 12px; padding-inline-start: 22px; }
 `;
 
@@ -60,7 +61,7 @@ function render({ model, el }) {
   function question(number) {
     const { ask, options: offered } = questions[number];
     const options = [...offered, NOT_SURE];
-    const because = html("div", { class: "because", role: "status" });
+    const because = html("div", { class: "because", role: "status", "data-room": `✗ Not quite. ${longest(options.map((option) => option.because))}` });
     const last = number + 1 === questions.length;
     const next = html("button", { class: "main", onclick: () => go(number + 1) }, last ? "What should I read?" : "Next");
     const buttons = options.map((option, choice) => html("button", { onclick: () => choose(choice) }, ...prose(option.text)));

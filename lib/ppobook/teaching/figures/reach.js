@@ -14,7 +14,7 @@ function render({ model, el }) {
     answer: `Each step ahead counts ${format(gamma * usual)} times as much as the step before it. For a fall so far ahead, the critic has to give the warning.`,
   });
   const lamSlider = slider("lam", "λ", [0, lambdas.length - 1], (to) => move(to));
-  const says = html("p", { class: "says" });
+  const says = html("p", { class: "says", "data-room": longest(lambdas.map(sentence)) });
   const view = twoWidths(root, draw);
   root.prepend(guess.node, view.picture, html("div", { class: "settings" }, ...lamSlider.parts), says);
 
@@ -48,11 +48,15 @@ function render({ model, el }) {
     picture.replaceChildren(...parts);
   }
 
+  function sentence(lam) {
+    return `A bar is a step's weight in the estimate. The fall has ${format(100 * weightOf(gamma, lam, ahead), 0)} % of the weight of step ${push}${lam === 1 ? ": only the discount γ makes it smaller." : lam === 0 ? ": one step, and then the critic." : "."}`;
+  }
+
   function put() {
     const lam = lambdas[at];
     view.redraw();
     lamSlider.put(at, format(lam));
-    says.textContent = `A bar is a step's weight in the estimate. The fall has ${format(100 * weightOf(gamma, lam, ahead), 0)} % of the weight of step ${push}${lam === 1 ? ": only the discount γ makes it smaller." : lam === 0 ? ": one step, and then the critic." : "."}`;
+    says.textContent = sentence(lam);
   }
   function move(to) {
     at = to;

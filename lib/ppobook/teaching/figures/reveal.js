@@ -1,16 +1,16 @@
-// Recorded runs in panels, drawn as far as the reader has moved, to answer a guess. If the first panel is open, the others
-// are hidden until there is a guess. A panel may have several groups of runs, each with its name.
+// Recorded runs in panels, drawn as far as the reader has moved, to answer a guess. If only the first panel is open, the
+// others are hidden until there is a guess. A panel may have several groups of runs, each with its name.
 
 const STYLE_OF_REVEAL = `
   .reveal .settings { grid-template-columns: auto auto 1fr; margin: 0; }
   .reveal .panels { gap: 2px 24px; margin: 4px 0 0; }
   .reveal .panels > :only-child { grid-column: 1 / -1; }
-  .reveal .texts { margin: 6px 0 0; display: grid; grid-template-columns: auto 1fr; gap: 2px 12px; align-content: start; font-size: 14px; min-height: 2.9em; }
+  .reveal .texts { margin: 6px 0 0; display: grid; grid-template-columns: auto 1fr; gap: 2px 12px; align-content: start; font-size: 14px; }
   .reveal .texts dt { color: var(--muted-text); }
   .reveal .texts dd { margin: 0; }
   @container (max-width: 560px) {
     .reveal .panels { gap: 4px; }
-    .reveal .texts { grid-template-columns: 1fr; min-height: 8.6em; gap: 0; }
+    .reveal .texts { grid-template-columns: 1fr; gap: 0; }
     .reveal .texts dd { margin: 0 0 4px; }
   }
 `;
@@ -28,7 +28,7 @@ function render({ model, el }) {
   const guess = prediction(model.get("ask"), () => move(at));
   const place = slider("at", xlabel, [0, last], (to) => { player.pause(); move(to); });
   const player = playOn(root, { words: "Play", first: start, last, rate: last / SECONDS_OF_REVEAL, at: () => at, move });
-  const texts = html("dl", { class: "texts" }), wide = panels.length === 1;
+  const texts = model.get("texts").map((one) => ({ ...one, nodes: [html("dt", {}, one.title), html("dd", {}, one.text)] })), wide = panels.length === 1;
   const views = panels.map((panel, k) => twoWidths(root, (picture, W) => drawPanel(panel, k, picture, W), wide ? 720 : 340));
   const values = panels.map(() => html("span", { class: "number" }));
   root.prepend(
@@ -36,10 +36,10 @@ function render({ model, el }) {
     html("div", { class: "settings" }, player.button, ...place.parts),
     html("div", { class: "panels" }, ...panels.map(({ title, groups }, k) => html("div", {},
       html("div", { class: "title", style: wide ? null : `color: var(--${groups[0].hue}-text)` }, title, " ", values[k]), views[k].picture))),
-    ...(model.get("texts").length ? [texts] : []));
+    ...(texts.length ? [html("dl", { class: "texts" }, ...texts.flatMap(({ nodes }) => nodes))] : []));
 
-  const H = wide ? 222 : 172;
-  const frameOf = (W) => ({ left: 38, right: W - (wide ? 62 : 8), top: 8, bottom: H - 24 });
+  const H = wide ? 236 : 186;
+  const frameOf = (W) => ({ left: 38, right: W - (wide ? 62 : 8), top: 8, bottom: H - 40 });
   for (const { picture } of views) draggable(picture, (x) => {
     const { left, right } = frameOf(picture.viewBox.baseVal.width);
     player.pause();
@@ -47,25 +47,24 @@ function render({ model, el }) {
   });
 
   function drawPanel({ title, groups, level }, k, picture, W) {
-    const P = frameOf(W), isOpen = open && k === 0, hidden = open && !isOpen && !guess.made(), until = isOpen ? last : at;
+    const P = frameOf(W), hidden = open && k > 0 && !guess.made();
     const all = groups.flatMap(({ curves }) => curves.flat()), least = Math.min(0, ...all), most = Math.max(...all), step = roundStep(most - least);
     // A little over the edge is room enough.
     const low = Math.floor(least / step + 0.2), high = Math.ceil(most / step - 0.1), decimals = step < 1 ? 2 : wide ? 0 : 1;
-    const x = (i) => P.left + ((xs[i] - xs[0]) / (xs[last] - xs[0])) * (P.right - P.left);
+    const x = (value) => P.left + ((value - xs[0]) / (xs[last] - xs[0])) * (P.right - P.left), here = x(xs[at]);
     const y = (value) => P.bottom - ((value / step - low) / (high - low)) * (P.bottom - P.top);
-    const curve = (values, hue, more) => svg("path", { d: trace(values.slice(0, until + 1).map((value, i) => [x(i), y(value)])), fill: "none", stroke: `var(--${hue})`, ...more });
-    const parts = yAxis(P, y, Array.from({ length: high - low + 1 }, (_, i) => (low + i) * step));
-    for (const i of [0, last >> 1, last]) parts.push(text(x(i), P.bottom + 18, i === last ? `${xlabel.toLowerCase()} ${xs[i]}` : xs[i], { "text-anchor": i === last ? "end" : "middle" }));
+    const curve = (values, hue, more) => svg("path", { d: trace(values.slice(0, at + 1).map((value, i) => [x(xs[i]), y(value)])), fill: "none", stroke: `var(--${hue})`, ...more });
+    const parts = [...yAxis(P, y, multiples(low * step, high * step)), ...xAxis(P, x, multiples(xs[0], xs[last]), xlabel.toLowerCase())];
     if (level) parts.push(line(P.left, y(level[0]), P.right, y(level[0]), { stroke: "var(--ink)", "stroke-dasharray": "2 4" }), text(P.left + 6, y(level[0]) + 17, level[1]));
     if (hidden) {
       parts.push(text((P.left + P.right) / 2, y(((low + high) / 2) * step) + 14, "?", { "text-anchor": "middle", "font-size": 44, "font-weight": 600, class: "word muted" }));
     } else {
-      parts.push(line(x(at), P.top, x(at), P.bottom, { stroke: "var(--ink)", "stroke-dasharray": "1 3" }));
+      parts.push(line(here, P.top, here, P.bottom, { stroke: "var(--ink)", "stroke-dasharray": "1 3" }));
       for (const { curves, hue } of groups) parts.push(...curves.map((one) => curve(one, hue, { class: "run", "stroke-width": 1, "stroke-opacity": 0.45 })));
       const names = apart(groups.map(({ mean }) => y(mean[at])));
       groups.forEach(({ name, hue, mean }, g) => {
-        parts.push(curve(mean, hue, { "stroke-width": 3.5, "stroke-linejoin": "round" }), dot(x(at), y(mean[at]), 6, hue));
-        if (name) parts.push(text(x(at) + 10, names[g] + 5, name, { "font-weight": 600, style: `fill: var(--${hue}-text)` }));
+        parts.push(curve(mean, hue, { "stroke-width": 3.5, "stroke-linejoin": "round" }), dot(here, y(mean[at]), 6, hue));
+        if (name) parts.push(text(here + 10, names[g] + 5, name, { "font-weight": 600, class: `word ${hue}` }));
       });
     }
     const means = groups.map(({ mean }) => (hidden ? null : mean[at]));
@@ -80,8 +79,7 @@ function render({ model, el }) {
   function draw() {
     for (const view of views) view.redraw();
     place.put(at, String(xs[at]));
-    texts.replaceChildren(...model.get("texts").filter((one) => one.at === 0 || (guess.made() && at >= one.at))
-      .flatMap((one) => [html("dt", {}, one.title), html("dd", {}, one.text)]));
+    for (const one of texts) for (const node of one.nodes) node.style.visibility = one.at === 0 || (guess.made() && at >= one.at) ? "" : "hidden";
   }
 
   function move(to, spoken = true) {

@@ -4,9 +4,9 @@
 const STYLE_OF_RUNS = `
   .runs .choices { margin: 8px 0 6px; }
   .runs .choices button[aria-pressed=true] { color: var(--paper); background: var(--ink); border-color: var(--ink); }
+  .runs .gray { min-height: 1.45em; }
   .figure.runs .plot { max-height: 300px; }
-  .runs .says { min-height: 1.45em; font-weight: 600; }
-  @container (max-width: 560px) { .runs .says { min-height: 2.9em; } }
+  .runs .says { font-weight: 600; }
 `;
 
 function render({ model, el }) {
@@ -17,8 +17,9 @@ function render({ model, el }) {
 
   // A narrow figure gets a picture of its own, so that letters keep their size.
   const narrow = (el.getBoundingClientRect().width || 700) < 480;
-  const W = narrow ? 340 : 700, H = narrow ? 250 : 280, P = { left: 46, right: W - 8, top: 26, bottom: H - 40 };
-  const across = (value) => P.left + ((value - x[0]) / (x.at(-1) - x[0])) * (P.right - P.left);
+  const W = narrow ? 340 : 700, H = narrow ? 250 : 280, P = { left: 46, right: W - 14, top: 26, bottom: H - 40 };
+  const end = Math.max(x.at(-1), ...model.get("x_ticks"));
+  const across = (value) => P.left + ((value - x[0]) / (end - x[0])) * (P.right - P.left);
   const up = (value) => P.bottom - ((value - low) / (high - low)) * (P.bottom - P.top);
   const id = `runs-${Math.random().toString(36).slice(2)}`;
   const curtain = svg("rect", { x: P.left, y: 0, width: 0, height: H });
@@ -29,7 +30,8 @@ function render({ model, el }) {
     ...level ? [line(P.left, up(level[0]), P.right, up(level[0]), { stroke: "var(--ink)", "stroke-width": 1.5, "stroke-dasharray": "2 4" })] : [],
     before, now,
     ...level ? [text(P.right, up(level[0]) + 17, level[1], { "text-anchor": "end" })] : []);
-  const says = html("p", { class: "says number" }), gray = html("span", { class: "quiet" });
+  const grayOf = ({ name }) => `gray: ${name}`;
+  const says = html("p", { class: "says number", "data-room": longest(settings.map((one) => one.says)) }), gray = html("span", { class: "quiet gray", style: `flex-basis: ${longest(settings.map(grayOf)).length}ch` });
   const buttons = settings.map((one, i) => html("button", { type: "button", onclick: () => choose(i) }, one.name));
   root.prepend(guess.node, html("div", { class: "row choices" }, ...buttons, gray), plot, says);
 
@@ -42,7 +44,7 @@ function render({ model, el }) {
   function choose(index) {
     const last = chosen;
     chosen = index;
-    gray.textContent = last === index ? "" : `gray: ${settings[last].name}`;
+    gray.textContent = last === index ? "" : grayOf(settings[last]);
     show(last === index ? [] : draw(settings[last], { stroke: "var(--muted)", "stroke-width": 1, "stroke-opacity": 0.4 }));
     link.tell({ setting: index });
     say(`${settings[index].name}: ${settings[index].says}`);

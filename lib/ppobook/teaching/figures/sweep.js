@@ -3,12 +3,11 @@
 
 const STYLE_OF_SWEEP = `
   .sweep .shown { min-width: 3.1em; }
-  .sweep .says { min-height: 3em; }
   @container (max-width: 560px) {
     .sweep .settings, .sweep .panels { margin: 0; }
     .sweep .row { gap: 6px 8px; }
     .sweep .row button, .sweep .row select { font-size: 13.5px; padding: 4px 8px; }
-    .sweep .says { margin: 4px 0 0; min-height: 4.4em; }
+    .sweep .says { margin: 4px 0 0; }
   }
 `;
 
@@ -20,6 +19,12 @@ function weightsOf(lam, bars) {
 function reachOf(gamma, lam) {
   return gamma * lam < 1 ? 1 / (1 - gamma * lam) : null;
 }
+
+const SAYS_OF_LEAST = {
+  least: "This is the least sum: a smaller λ would take more bias from the critic, a larger one more variance from the rewards.",
+  first: "This is the least sum: this critic is so good that one reward and its word are the best estimate.",
+  last: "This is the least sum: this critic is so wrong that it is best not to listen to it.",
+};
 
 // λ has two decimals, or three where it needs them.
 const lambdaText = (lam) => format(lam, Math.abs(lam * 100 - Math.round(lam * 100)) < 1e-9 ? 2 : 3);
@@ -44,7 +49,7 @@ function render({ model, el }) {
   draggable(curves, (px) => move({ l: nearest(lambdas, (px - P.left) / (P.right - P.left)) }));
 
   const { fact, put } = numberList();
-  const says = html("p", { class: "says" });
+  const says = html("p", { class: "says", "data-room": longest(Object.values(SAYS_OF_LEAST)) });
   const guess = prediction({
     asks: "A wrong critic takes the place of a right one. Which way does the λ with the least error move?",
     options: ["Down", "Up", "It stays"], right: 1,
@@ -138,10 +143,8 @@ function render({ model, el }) {
     choose.value = at.critic;
     const ratio = all[at.l] / all[least];
     says.textContent = at.l === least
-      ? `This is the least sum: a smaller λ would take more bias from the critic, a larger one more variance from the rewards.`
+      ? SAYS_OF_LEAST[least === 0 ? "first" : least === lambdas.length - 1 ? "last" : "least"]
       : `${format(ratio, ratio < 9.95 ? 1 : 0)} times the least sum. ${at.l < least ? "A larger λ would save bias: the estimate leans on the critic." : "A smaller λ would save variance: the estimate leans on rewards far ahead."}`;
-    if (at.l === least && least === 0) says.textContent = "This is the least sum: this critic is so good that one reward and its word are the best estimate.";
-    if (at.l === least && least === lambdas.length - 1) says.textContent = "This is the least sum: this critic is so wrong that it is best not to listen to it.";
     say(`λ ${lambdaText(lam)}, γ ${format(gamma)}: squared bias ${format(part("squared_bias")[at.l], 4)}, variance ${format(part("variance")[at.l], 4)}. ${says.textContent}`);
   }
 
