@@ -313,7 +313,7 @@ def _started(
 
 
 def _memory(pid: int, exact: bool) -> int:
-    """A process's memory that is no file's, and its page tables: `exact` counts its share of what is shared."""
+    """A process's memory that is no file's, and its page tables; `exact` counts shared pages by its share."""
     with contextlib.suppress(OSError, ValueError, IndexError):  # it has just ended
         lines = Path(f"/proc/{pid}/status").read_text().splitlines()
         counted = ["VmPTE:", "RssAnon:", "RssShmem:"]
