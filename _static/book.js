@@ -19,6 +19,17 @@ document.addEventListener("DOMContentLoaded", () => {
     link.textContent = "#";
     title.append(" ", link);
   }
+  // A full stop stays with the formula before it. (A long formula may break, and its full stop with it.)
+  for (const formula of document.querySelectorAll(".bd-article span.math")) {
+    const after = formula.nextSibling;
+    const mark = after?.nodeType === Node.TEXT_NODE && formula.textContent.length < 60 && after.data.match(/^[.,;:?!)’”%]+/);
+    if (!mark) continue;
+    const box = document.createElement("span");
+    box.className = "together";
+    after.splitText(mark[0].length);
+    formula.before(box);
+    box.append(formula, after);
+  }
   // The ends of a chapter, for those who want them.
   for (const [id, what, parts] of [["cards", "cards", ".ppobook-cards details"], ["claims", "checks", ".cell"]]) {
     const section = document.querySelector(`.bd-article section#${id}`);

@@ -95,7 +95,8 @@ def exercises_in(document: nodes.document) -> Iterator[tuple[nodes.section, node
 def note_sections_of_exercises(app: Sphinx, doctree: nodes.document) -> None:
     """Remember which section each exercise of a page stands in."""
     if app.env.docname.startswith("exercises/"):
-        found = {f"#{section['ids'][0]}": box["ids"][0] for section, box in exercises_in(doctree)}
+        pairs = [*exercises_in(doctree)][::-1]  # a section's number is that of its first exercise
+        found = {f"#{section['ids'][0]}": box["ids"][0] for section, box in pairs}
         app.env.metadata[app.env.docname]["exercises"] = found
 
 
@@ -174,10 +175,12 @@ class ListExercises(SphinxPostTransform):
             number = ".".join(map(str, numbers.get(box["ids"][0], ())))
             entries.append(entry(section, box, number))
             shorten_title(section, box)
+        for box in self.document.findall(exercise_enumerable_node):
             drop_outcome(box)
         if len(entries) > 1:
             page = next(self.document.findall(nodes.section))
-            place = next(i for i, part in enumerate(page) if i and not isinstance(part, nodes.paragraph))
+            said = nodes.paragraph | nodes.bullet_list
+            place = next(i for i, part in enumerate(page) if i and not isinstance(part, said))
             page.insert(place, nodes.bullet_list("", *entries, classes=["exercise-list"]))
 
 
