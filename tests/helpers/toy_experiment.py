@@ -8,11 +8,12 @@ def height(seed, slope):
     return {"height": slope + seed}
 
 
-def slow_height(seed, slope, log):
-    """Writes to `log` which process began this process, a node's if it runs on a cluster."""
-    with open(log, "a") as file:
-        file.write(f"{os.getppid()} {slope} {seed}\n")
-    time.sleep(0.5)
+def patient_height(seed, slope, folder):
+    """Notes in `folder` the processes of its node and of its own, and waits there for the file `go`."""
+    with open(f"{folder}/begun", "a") as file:
+        file.write(f"{os.getppid()} {os.getpid()}\n")
+    while not os.path.exists(f"{folder}/go"):
+        time.sleep(0.02)
     return {"height": slope + seed / 3}
 
 
