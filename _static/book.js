@@ -21,15 +21,17 @@ document.addEventListener("DOMContentLoaded", () => {
   }
   // A full stop stays with the formula before it. (A long formula may break, and its full stop with it.)
   for (const formula of document.querySelectorAll(".bd-article span.math")) {
-    const after = formula.nextSibling;
-    const mark = after?.nodeType === Node.TEXT_NODE && formula.textContent.length < 60 && after.data.match(/^[.,;:?!)’”%]+/);
-    if (!mark) continue;
+    const words = (node) => (node?.nodeType === Node.TEXT_NODE && formula.textContent.length < 60 ? node.data : "");
+    const before = words(formula.previousSibling).match(/[(‘“]+$/), after = words(formula.nextSibling).match(/^[.,;:?!)’”%]+/);
+    if (!before && !after) continue;
     const box = document.createElement("span");
     box.className = "together";
-    after.splitText(mark[0].length);
+    if (after) formula.nextSibling.splitText(after[0].length);
     formula.before(box);
-    box.append(formula, after);
+    box.append(...[before && box.previousSibling.splitText(before.index), formula, after && box.nextSibling].filter(Boolean));
   }
+  // Short code stays in one piece.
+  for (const code of document.querySelectorAll(".bd-article :not(pre) > code")) code.classList.toggle("together", code.textContent.length <= 20);
   // The ends of a chapter, for those who want them.
   for (const [id, what, parts] of [["cards", "cards", ".ppobook-cards details"], ["claims", "checks", ".cell"]]) {
     const section = document.querySelector(`.bd-article section#${id}`);

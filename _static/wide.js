@@ -51,8 +51,8 @@ document.addEventListener("DOMContentLoaded", () => {
 });
 
 // A table that does not fit is set tighter; on a phone, one of words that still does not fit, or only in tall narrow
-// columns, is then shown row by row, each cell below the
-// name of its column. One of numbers scrolls, and its first column stays.
+// columns, is then shown row by row, each cell below the name of its column. One of numbers, or of more than eight
+// columns, scrolls, and its first column stays.
 document.addEventListener("DOMContentLoaded", () => {
   const phone = window.matchMedia("(max-width: 600px)");
   const boxOf = (table) => table.closest(".pst-scrollable-table-container") ?? table.parentElement;
@@ -65,7 +65,8 @@ document.addEventListener("DOMContentLoaded", () => {
       row.setAttribute("role", "row");
       [...row.cells].forEach((cell, at) => {
         cell.setAttribute("role", cell.tagName === "TH" ? "columnheader" : "cell");
-        if (!at || heads.length < 3 || cell.tagName === "TH" || !heads[at]?.textContent.trim()) return;
+        const title = !at && !/^[\d.,–]*$/.test(cell.textContent.trim()); // a bare number says too little
+        if (title || heads.length < 3 || cell.tagName === "TH" || !heads[at]?.textContent.trim()) return;
         if (!cell.textContent.trim() && !cell.querySelector("img, svg, input")) return cell.classList.add("nothing");
         const label = document.createElement("span");
         label.className = "column-name";
@@ -75,13 +76,16 @@ document.addEventListener("DOMContentLoaded", () => {
       });
     }
   };
-  // An interval stays on a line, and a name such as clip_fraction may break where its parts meet.
+  // An interval stays on a line, and a long name such as clip_fraction may break where its parts meet.
   const interval = /\([-−+]?[\d.,]+[^\s()]* to [-−+]?[\d.,]+[^\s()]*\)/g;
   for (const cell of document.querySelectorAll(".bd-article :is(td, .dataframe th)")) {
     for (const texts = document.createTreeWalker(cell, NodeFilter.SHOW_TEXT); texts.nextNode();) {
       const text = texts.currentNode;
-      const joint = cell.tagName === "TH" ? text.data.indexOf("_") + 1 : 0;
-      if (joint) text.splitText(joint).before(document.createElement("wbr"));
+      const parts = cell.tagName === "TH" || text.parentElement.closest("code")?.textContent.length > 20 ? text.data.split(/(?<=[_./=,])(?=\w)/) : [];
+      if (parts.length > 1) {
+        for (const part of parts.slice(0, -1)) text.before(part, document.createElement("wbr"));
+        text.data = parts.at(-1);
+      }
       else if (text.data.includes(" to ")) text.data = text.data.replace(interval, (one) => one.replaceAll(" ", "\u00a0"));
     }
   }
@@ -97,7 +101,7 @@ document.addEventListener("DOMContentLoaded", () => {
     const wide = tables.filter((table) => table.checkVisibility() && cut(table));
     wide.forEach((table) => table.classList.add("tight"));
     const words = !phone.matches ? [] : tables.filter((table) => !table.matches(".dataframe") && table.checkVisibility()
-      && table.tHead?.rows.length === 1 && (cut(table) || tall(table)));
+      && table.tHead?.rows.length === 1 && table.tHead.rows[0].cells.length <= 8 && (cut(table) || tall(table)));
     for (const table of words) {
       if (!table.querySelector(".column-name")) name(table);
       table.classList.add("by-row");

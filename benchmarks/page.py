@@ -302,6 +302,7 @@ def _draw_ratios(rows: list[tuple[str, Ratio]]) -> Any:
             xytext=(6, 0),
             textcoords="offset points",
             fontsize=13,
+            bbox={"facecolor": "white", "edgecolor": "none", "pad": 1},  # the line at 1 stops behind it
         )
     ends = [x for _, one in rows for x in (one.low, one.high)]
     ax.set_xscale("log")
@@ -310,6 +311,8 @@ def _draw_ratios(rows: list[tuple[str, Ratio]]) -> Any:
     ax.set_ylim(-0.6, len(rows) - 0.2)
     ax.set_yticks([])
     ax.minorticks_off()
+    low, high = ax.get_xlim()
+    ax.set_xticks([x for x in (0.1, 0.3, 1, 3, 10, 30, 100, 300) if low < x < high])
     ax.xaxis.set_major_formatter(lambda x, _: f"{x:g}×")
     ax.set_xlabel("times as fast, in processor time")
     return figure

@@ -27,8 +27,6 @@ PAGE = ROOT / "reference" / "language_results.md"
 FIGURE = "language_overoptimisation/gold.svg"
 MADE = re.compile(r"^% made: (\w+)\n.*?^% end\n", re.S | re.M)
 POOLINGS = {"last": "last token", "sum": "sum"}  # what a reward model reads
-# A mean curve that ends at a smaller KL has its label below its end.
-NEAR = 2.0
 # The parts of gold and their names on the page.
 PARTS_OF_GOLD = {
     "kind": "kind words",
@@ -300,7 +298,7 @@ def figure() -> str:
     alt = (
         "Four panels over the KL to the reference, on a square-root scale. The first two show PPO's gold, "
         "with reward models that read the last token and with reward models that sum over tokens. Each has "
-        f"a mean curve for each β ({ends}), thin curves for the single runs, and best of n up to 256. The "
+        f"a mean curve for each β, darker for smaller β ({ends}), thin curves for the single runs, and best of n up to 256. The "
         "other two show the proxy of the same policies in the same order."
     )
     return f":::{{image}} ../results/{FIGURE}\n:alt: {alt}\n:::"
@@ -325,13 +323,12 @@ def draw(curves: pd.DataFrame, best: pd.DataFrame, target: Path) -> None:
             mine = curves[curves["pooling"] == pooling]
             for _, run in mine.groupby(["kl_coef", "seed"]):
                 ax.plot(run["kl"].clip(lower=0), run[name], color=style.colour("ppo"), lw=0.6, alpha=0.3)
-            for beta, runs in mine.groupby("kl_coef"):
+            shades = plt.get_cmap("Blues")(np.linspace(0.95, 0.4, mine["kl_coef"].nunique()))
+            for shade, (beta, runs) in zip(shades, mine.groupby("kl_coef"), strict=True):
                 mean = runs.groupby("update")[["kl", name]].mean()
-                ax.plot(mean["kl"], mean[name], color=style.colour("ppo"))
-                _label(ax, f"β {beta:g}", mean.iloc[-1], style.colour("ppo", "text"))
+                ax.plot(mean["kl"], mean[name], color=shade, label=f"β {beta:g}")
             drawing = best[best["chosen_by"] == pooling].groupby("n")[["kl", name]].mean()
-            ax.plot(drawing["kl"], drawing[name], color=style.colour("truth"), marker=".")
-            _label(ax, "best of n", drawing.iloc[-1], style.colour("truth", "text"), up=12)
+            ax.plot(drawing["kl"], drawing[name], color=style.colour("truth"), marker=".", label="best of n")
             ax.set(title=f"{name}, reward of the {POOLINGS[pooling]}", ylabel=name)
         for one, other in ((0, 1), (2, 3)):
             low, high = zip(*(axes[k].get_ylim() for k in (one, other)), strict=True)
@@ -341,23 +338,9 @@ def draw(curves: pd.DataFrame, best: pd.DataFrame, target: Path) -> None:
         axes[-1].set_xscale("function", functions=(np.sqrt, np.square))
         axes[-1].set_xticks([k * k for k in range(0, int(top**0.5) + 1, 1 if top < 130 else 2)])
         axes[-1].set(xlabel="KL to the reference, nats", xlim=(0, 1.1 * top))
+        axes[0].legend(ncols=2, loc="lower left", fontsize=13)
         drawn.savefig(target, metadata={"Date": None, "Creator": None})
         plt.close(drawn)
-
-
-def _label(ax: Any, text: str, end: pd.Series, colour: str, up: float = 0) -> None:
-    """Label a curve at its end, or below its end where that is near the others."""
-    beside = (6, up) if up or end.iloc[0] > NEAR else (4, -14)
-    ax.annotate(
-        text,
-        tuple(end),
-        xytext=beside,
-        textcoords="offset points",
-        color=colour,
-        va="center",
-        fontsize=13,
-        bbox={"facecolor": "white", "edgecolor": "none", "pad": 1, "alpha": 0.8},
-    )
 
 
 # ------------------------------------------------------------------------------------------------ the page

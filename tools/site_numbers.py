@@ -4,7 +4,8 @@
   sidebar, in links to it, in the search, in the browser's tab.
 - Sections of a chapter are counted as its equations are: 3.8. A section with an exercise has its number.
   A link that shows its title shows its number.
-- Figures, equations and exercises are counted by chapter: Figure 1.3, (1.12), Exercise 1.2.
+- Figures, equations and exercises are counted by chapter: Figure 1.3, (1.12), Exercise 1.2. Where a comment
+  of the code names an equation, the page has its number.
 - A page of exercises begins with a list of them: number, title, kind and minutes; and a box does not repeat
   the title of its section.
 """
@@ -156,6 +157,30 @@ class NumberLinks(SphinxPostTransform):
                 link["refexplicit"] = True
 
 
+# --- equations in the code ----------------------------------------------------------------------------------
+
+
+class NumberEquations(SphinxPostTransform):
+    """Let a line of code end in its equation's number, "# (3.2)", where the source has the label."""
+
+    default_priority = 5  # before the code is colored
+
+    def run(self, **_: Any) -> None:
+        """Put numbers for labels into every piece of code, printed ones too."""
+        equations = self.env.get_domain("math").data["objects"]
+
+        def number(comment: re.Match[str]) -> str:
+            docname, _ = equations.get(comment[1], ("", 0))
+            kinds = self.env.toc_fignumbers.get(docname, {}).get("displaymath", {})
+            found = kinds.get(f"equation-{comment[1]}")
+            return f"# ({'.'.join(map(str, found))})" if found else comment[0]
+
+        for code in self.document.findall(nodes.literal_block):
+            text = re.sub(r"# ([a-z]+(?:-[a-z]+)+)$", number, code.astext(), flags=re.M)
+            if text != code.astext():
+                code.rawsource, code[:] = text, [nodes.Text(text)]
+
+
 # --- the page of exercises ----------------------------------------------------------------------------------
 
 
@@ -213,6 +238,7 @@ def drop_outcome(box: nodes.Element) -> None:
 
 def setup(app: Sphinx) -> dict[str, Any]:
     """Register with Sphinx."""
+    app.add_post_transform(NumberEquations)
     app.add_post_transform(NumberLinks)
     app.add_post_transform(ListExercises)
     app.connect("source-read", number_title)

@@ -1,4 +1,4 @@
-"""The checks of stage 6: an honest evaluation, then the ladder of probes, then CartPole over seeds."""
+"""The checks of stages 6 and 7: an honest evaluation, then the ladder of probes, then CartPole over seeds."""
 
 from __future__ import annotations
 
