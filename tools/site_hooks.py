@@ -67,11 +67,12 @@ def fold_in_solutions(app: Sphinx, docname: str, source: list[str]) -> None:
     answered = {p.index: solutions[p.name] for p in masters.parts(notebook) if p.role != "test"}
     cells = []
     for index, cell in enumerate(notebook["cells"]):
-        if not (index in answered and re.fullmatch(r"\*\*Your [^*]+\*\*.?", "".join(cell["source"]))):
-            cells.append(cell)  # a place for an answer is of no use on a page
+        cells.append(cell)
+        if index in answered and re.fullmatch(r"\*\*Your [^*]+\*\*.?", "".join(cell["source"])):
+            cell["source"] = ""  # a place for an answer is of no use on a page
         for output in cell.get("outputs", []):
             lines = "".join(output.get("text", ""))
-            output["text"] = re.sub(r"^not yet: [\w-]+$", "(Here stands your result.)", lines, flags=re.M)
+            output["text"] = re.sub(r"^not yet: [\w-]+$", "(Your result appears here.)", lines, flags=re.M)
         if index in answered:
             cells.append(
                 {

@@ -144,8 +144,9 @@ def _(shown: Shown, mended: Shown) -> None:
 
 def _searches(shown: Shown) -> tuple[list[list[float]], list[dict[Any, int]]]:
     """The returns of each seed after 0, 10, 20, 30 and 40 updates, and the tries that were accepted."""
-    lines = re.findall(r"J (.*?) +accepted at try (\{.*\})", shown.text)
-    return [[float(x) for x in line.split()] for line, _ in lines], [ast.literal_eval(t) for _, t in lines]
+    lines = re.findall(r"J (.*)\n +accepted at try (.*); failed: (\d+)", shown.text)
+    tries = [ast.literal_eval(f"{{{counts}, 'failed': {failed}}}") for _, counts, failed in lines]
+    return [[float(x) for x in returns.split()] for returns, *_ in lines], tries
 
 
 @claim("hunt-line-search", "one condition is enough")
