@@ -298,8 +298,8 @@ def figure() -> str:
     alt = (
         "Four panels over the KL to the reference, on a square-root scale. The first two show PPO's gold, "
         "with reward models that read the last token and with reward models that sum over tokens. Each has "
-        f"a mean curve for each β, darker for smaller β ({ends}), thin curves for the single runs, and best of n up to 256. The "
-        "other two show the proxy of the same policies in the same order."
+        f"a mean curve for each β, darker for smaller β ({ends}), thin curves for the single runs, and best "
+        "of n up to 256. The other two show the proxy of the same policies in the same order."
     )
     return f":::{{image}} ../results/{FIGURE}\n:alt: {alt}\n:::"
 

@@ -24,7 +24,8 @@ MEASURE = """() => {
   const page = document.documentElement;
   return [page.querySelectorAll(".bd-article h1").length, page.scrollWidth, window.innerWidth];
 }"""
-# Tables that scroll sideways, once all that is folded is open. On a phone, tables of numbers or many columns may.
+# Tables that scroll sideways, once all that is folded is open. On a phone, tables of numbers or of
+# many columns may.
 CUT = """(phone) => [...document.querySelectorAll(`.bd-article table${phone ? ":not(.dataframe)" : ""}`)]
   .filter((table) => !phone || table.rows[0].cells.length <= 8)
   .map((table) => table.closest(".pst-scrollable-table-container") ?? table.parentElement)

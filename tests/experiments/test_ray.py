@@ -53,12 +53,14 @@ def test_a_node_that_is_lost_loses_no_row(tmp_path, cluster):
     settings = [setting | {"folder": str(tmp_path)} for setting in SETTINGS]
 
     def lose_a_node():
-        while not (begun.exists() and begun.read_text().count("\n") == 2):  # nodes have one CPU each: both are at work
+        # (A node has one CPU: with two tasks, both are at work.)
+        while not (begun.exists() and begun.read_text().count("\n") == 2):
             time.sleep(0.02)
         workers = dict(line.split() for line in begun.read_text().splitlines())
         second = str(cluster.second.all_processes["raylet"][0].process.pid)
         cluster.remove_node(cluster.second, allow_graceful=False)
-        with contextlib.suppress(ProcessLookupError):  # it ends without its node, but may finish its task before
+        # (It ends without its node, but may finish its task before.)
+        with contextlib.suppress(ProcessLookupError):
             os.kill(int(workers[second]), signal.SIGKILL)
         go.touch()
 

@@ -51,7 +51,8 @@ def test_each_blank_is_followed_by_its_solution_folded() -> None:
     # Nothing else was touched, but for what only a notebook needs: places for answers, and names of blanks.
     rest = [c for c in cells if not str(c.get("id", "")).startswith("folded-")]
     for old, new in zip(cells_of(READER.read_text(encoding="utf-8")), rest, strict=True):
-        assert new["source"] == old["source"] or not new["source"] and "".join(old["source"]).startswith("**Your ")
+        place = "".join(old["source"]).startswith("**Your ")
+        assert new["source"] == old["source"] or (place and not new["source"])
         assert "not yet: " not in str(new.get("outputs"))
 
 
