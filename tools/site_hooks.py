@@ -71,8 +71,9 @@ def fold_in_solutions(app: Sphinx, docname: str, source: list[str]) -> None:
         if index in answered and re.fullmatch(r"\*\*Your [^*]+\*\*.?", "".join(cell["source"])):
             cell["source"] = ""  # a place for an answer is of no use on a page
         for output in cell.get("outputs", []):
-            lines = "".join(output.get("text", ""))
-            output["text"] = re.sub(r"^not yet: [\w-]+$", "(Your result appears here.)", lines, flags=re.M)
+            if output["output_type"] == "stream":
+                text = "".join(output["text"])
+                output["text"] = re.sub(r"^not yet: [\w-]+$", "(Your result appears here.)", text, flags=re.M)
         if index in answered:
             cells.append(
                 {

@@ -167,7 +167,7 @@ class NumberEquations(SphinxPostTransform):
 
     def run(self, **_: Any) -> None:
         """Put numbers for labels into every piece of code, printed ones too."""
-        equations = self.env.get_domain("math").data["objects"]
+        equations = self.env.domains.math_domain.equations
 
         def number(comment: re.Match[str]) -> str:
             docname, _ = equations.get(comment[1], ("", 0))
