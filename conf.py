@@ -137,6 +137,7 @@ default_role = "py:obj"
 # --- the page -----------------------------------------------------------------------------------------------
 
 html_theme = "sphinx_book_theme"
+html_domain_indices = False  # the API pages list the modules
 html_title = book_meta["title"]
 html_baseurl = f"{book_site.rstrip('/')}/" if book_site else ""
 html_static_path = ["_static"]
