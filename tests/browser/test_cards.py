@@ -51,7 +51,7 @@ def test_by_keyboard_from_a_server_and_from_a_file(page: Page, site: Path, site_
     expect(desk.locator(".question")).to_have_text(first, use_inner_text=True)  # the one that was not known
     answer(desk, "2")
     expect(desk.get_by_role("status")).to_contain_text("Done with 5 cards.")
-    for _ in range(4):  # on a busy machine, about one time in a hundred, Chromium opens a file without what it keeps
+    for _ in range(4):  # a busy Chromium opens one file in a hundred without what it keeps
         page.reload()
         expect(desk.get_by_role("status")).to_contain_text("0 due")
         if page.evaluate("() => localStorage.getItem('ppobook-cards')"):
