@@ -96,8 +96,7 @@ def exercises_in(document: nodes.document) -> Iterator[tuple[nodes.section, node
 def note_sections_of_exercises(app: Sphinx, doctree: nodes.document) -> None:
     """Remember which section each exercise of a page stands in."""
     if app.env.docname.startswith("exercises/"):
-        pairs = [*exercises_in(doctree)][::-1]  # a section's number is that of its first exercise
-        found = {f"#{section['ids'][0]}": box["ids"][0] for section, box in pairs}
+        found = {f"#{section['ids'][0]}": box["ids"][0] for section, box in exercises_in(doctree)}
         app.env.metadata[app.env.docname]["exercises"] = found
 
 
