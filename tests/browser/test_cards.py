@@ -24,7 +24,7 @@ def opened(page: Page, address: str, day: int = 0) -> Locator:
 
 
 def kept(page: Page) -> dict[str, Any]:
-    return json.loads(page.evaluate("() => localStorage.getItem('ppobook-cards')"))
+    return json.loads(page.evaluate("() => localStorage.getItem('ppobook-cards') ?? 'null'"))
 
 
 def answer(desk: Locator, key: str) -> None:
@@ -54,7 +54,7 @@ def test_by_keyboard_from_a_server_and_from_a_file(page: Page, site: Path, site_
     for _ in range(4):  # a busy Chromium opens one file in a hundred without what it keeps
         page.reload()
         expect(desk.get_by_role("status")).to_contain_text("0 due")
-        if page.evaluate("() => localStorage.getItem('ppobook-cards')"):
+        if kept(page):
             break
     expect(desk.get_by_role("button", name="Study")).to_be_disabled()
     assert sorted(box for box, _ in kept(page)["boxes"].values()) == [1] * 5
