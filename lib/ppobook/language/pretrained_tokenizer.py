@@ -41,7 +41,9 @@ class PretrainedTokenizer:
         self.eos: int = tokenizer.eos_token_id
         self.end_tokens = sorted({self.eos, *end_tokens})
         self.pad: int = self.eos if tokenizer.pad_token_id is None else tokenizer.pad_token_id
-        some = tokenizer.decode([next(i for i in ids.values() if i not in tokenizer.all_special_ids)])
+        # `begin` is what stands before a text whose tokens are not put there by the tokenizer.
+        added = {*tokenizer.all_special_ids, *tokenizer.encode("")}
+        some = tokenizer.decode([max(set(ids.values()) - added)])
         whole, text = (tokenizer.encode(some, add_special_tokens=special) for special in (True, False))
         self.begin: list[int] = whole[: whole.index(text[0])] if text else whole
         self._left_out = {self.pad, *self.begin} - {self.eos}
