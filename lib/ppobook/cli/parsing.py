@@ -169,7 +169,8 @@ def refuse(unknown: Sequence[str], known: Iterable[str], prog: str) -> None:
     if word is None:
         raise ValueError(f"unexpected argument {unknown[0]!r}. See {prog} --help")
     name = name_of(word)
-    hint = re.sub(r"--\w+", lambda found: found[0].replace("_", "-"), did_you_mean(name, list(known), "--{}"))
+    others = [one for one in known if one != name]  # `name` itself where it is positional
+    hint = re.sub(r"--\w+", lambda found: found[0].replace("_", "-"), did_you_mean(name, others, "--{}"))
     raise ValueError(f"--{name.replace('_', '-')}: {prog} has no such option{hint or '.'} See {prog} --help")
 
 

@@ -98,10 +98,10 @@ class Desk:
     def __str__(self) -> str:
         wide = max((len(row.title) for row in self.rows), default=0)
         lines = [f"Path: {self._path()}", ""] if self.path else []
-        lines += [f"{'chapter':<{wide}}  {'right':>8}  {'exercises left':>14}  {'to read':>10}"]
+        lines += [f"{'chapter':<{wide}}  {'checks right':>12}  {'exercises left':>14}  {'to read':>10}"]
         for row in self.rows:
             right, exercises, reading = _cells(row)
-            lines.append(f"{row.title:<{wide}}  {right:>8}  {exercises:>14}  {reading:>10}")
+            lines.append(f"{row.title:<{wide}}  {right:>12}  {exercises:>14}  {reading:>10}")
         lines += ["", f"{''.join(self._left())}."]
         if self.mistakes:
             lines += ["", "Mistakes you met:"]
@@ -151,7 +151,7 @@ class Desk:
             for row in self.rows
         ]
         head = '<th scope="col" style="text-align:left">chapter</th>' + "".join(
-            f'<th scope="col">{text}</th>' for text in ("right", "exercises left", "to read")
+            f'<th scope="col">{text}</th>' for text in ("checks right", "exercises left", "to read")
         )
         parts = [f"<p><strong>Path</strong>: {escape(self._path())}</p>"] if self.path else []
         parts.append(
