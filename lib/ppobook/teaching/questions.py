@@ -64,7 +64,7 @@ class Quiz:
         for question in self.questions:
             options = "".join(f"<li>{inline(option.text)}</li>" for option in question.options)
             remarks = "".join(
-                f"<li><strong>{'Right' if option.right else 'Not quite'}: {inline(option.text)}.</strong> "
+                f"<li><strong>{'Right' if option.right else 'Not quite'}: {inline(option.text.rstrip('.'))}.</strong> "
                 f"{inline(option.because)}</li>"
                 for option in question.options
             )

@@ -31,7 +31,7 @@ RIGHT["loop-clinic"] = [
     lambda: {case.lower(): f" {name.title()} " for case, name in CURED.items()},
 ]
 WRONG["loop-clinic"] = {
-    "a stale sampler and one ratio to it: the clip holds the policy back": [
+    "a single ratio to a stale sampler: the clip holds the policy back": [
         but(B="stale-held"),
         but(A="stale-held"),
     ],
@@ -48,7 +48,7 @@ WRONG["loop-clinic"] = {
     "the reward model was replaced during the run": but(B="model-renewed"),
     "the policy has collapsed: all completions of a prompt are the same": but(D="collapse"),
     "every additional token is penalized": but(D="token-tax"),
-    "the sampler does not know the id of the end of sequence": but(C="no-end"),
+    "the sampler does not know the id of the end-of-sequence token": but(C="no-end"),
 }
 SO_FAR = {"5 of 6": but(F=None), "1 of 6": lambda: {"A": "price-high"}}
 

@@ -33,14 +33,14 @@ RIGHT: Right = {
 # One that a reader may well think of, for each name.
 WRONG: Wrong = {
     "token-clinic": {
-        "the sampler uses another temperature than the trainer": [but(H="temperature"), but(D="temperature")],
+        "the sampler and the trainer use different temperatures": [but(H="temperature"), but(D="temperature")],
         "the sampler leaves out improbable words, but the log-probabilities ignore this": but(C="top-p"),
         "the trainer reads each word's logits one column late": but(C="shift"),
         "the old log-probabilities are recomputed before each gradient step": but(F="old-logp"),
         "the mask of the loss ends one token too early": but(B="mask-short"),
         "the mask of the loss begins in the prompt": but(F="mask-prompt"),
         "padding is in the mask of the loss": [but(B="mask-padding"), but(A="mask-padding")],
-        "the two policies of the KL penalty are exchanged": but(G="kl-exchanged"),
+        "the two policies in the KL penalty are exchanged": but(G="kl-exchanged"),
         "the KL penalty has a β of 0": [but(E="no-price"), but(D="no-price")],
         "the reference is copied from the policy in each update": but(F="reference-moves"),
         "the sampler does not know the id that ends a text": [but(E="no-end"), but(G="no-end")],

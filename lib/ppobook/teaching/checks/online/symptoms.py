@@ -26,7 +26,7 @@ from . import CHAPTER
 
 CASES = "ABCDEF"
 FAULTS = {
-    "stale-held": "a stale sampler and one ratio to it: the clip holds the policy back",
+    "stale-held": "a single ratio to a stale sampler: the clip holds the policy back",
     "stale-loose": "a stale sampler without a correction: nothing shows the age",
     "over-optimised": "over-optimization: the reward model is maximized far from its data",
     "length-paid": "the reward model rewards length",
@@ -34,7 +34,7 @@ FAULTS = {
     "model-renewed": "the reward model was replaced during the run",
     "collapse": "the policy has collapsed: all completions of a prompt are the same",
     "token-tax": "every additional token is penalized",
-    "no-end": "the sampler does not know the id of the end of sequence",
+    "no-end": "the sampler does not know the id of the end-of-sequence token",
 }
 GAUGES = {
     "kl": "KL at the end",

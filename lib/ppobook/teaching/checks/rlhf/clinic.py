@@ -22,14 +22,14 @@ from . import CHAPTER
 CASES = "ABCDEFGH"
 # A name, and its meaning in words.
 FAULTS = {
-    "temperature": "the sampler uses another temperature than the trainer",
+    "temperature": "the sampler and the trainer use different temperatures",
     "top-p": "the sampler leaves out improbable words, but the log-probabilities ignore this",
     "shift": "the trainer reads each word's logits one column late",
     "old-logp": "the old log-probabilities are recomputed before each gradient step",
     "mask-short": "the mask of the loss ends one token too early",
     "mask-prompt": "the mask of the loss begins in the prompt",
     "mask-padding": "padding is in the mask of the loss",
-    "kl-exchanged": "the two policies of the KL penalty are exchanged",
+    "kl-exchanged": "the two policies in the KL penalty are exchanged",
     "no-price": "the KL penalty has a β of 0",
     "reference-moves": "the reference is copied from the policy in each update",
     "no-end": "the sampler does not know the id that ends a text",
