@@ -44,7 +44,7 @@ def entries(
         found[name] = as_array(value, shape, repr(name), finite=finite and name != "final_values")
         kind = str(getattr(value, "dtype", "")).removeprefix("torch.")
         if not isinstance(value, Tensor) or kind != KINDS[name]:
-            has = f"of type {kind}" if isinstance(value, Tensor) else "no tensor"
+            has = f"of type {kind}" if isinstance(value, Tensor) else "not a tensor"
             due = f"a tensor of type {KINDS[name]}"
             raise Mistake("an entry of another type", entry=name, came=has, wanted=due)
     return found

@@ -143,7 +143,7 @@ def _mistake(case: str, name: str, tally: str) -> Mistake:
     seen, healthy = gauges()[case], gauges()["healthy"]
     gauge = next(limit.gauge for limit in EXPECTED[name] if limit.broken(seen))
     said = f"{tally}. In case {case}, {GAUGES[gauge]} is {numbers(seen[gauge])}"
-    said = f"{said}; in the healthy runs it is {numbers(healthy[gauge])}"
+    said = f"{said}, and in the healthy runs it is {numbers(healthy[gauge])}"
     return Mistake(FAULTS[name], headline=f"case {case} is not “{FAULTS[name]}”", said=said)
 
 

@@ -248,9 +248,9 @@ def natural_step(answer: Answer) -> Findings:
     if len(few) > 3 or len(asked) > 8:
         yield Mistake("too many products", one=len(few), six=len(asked))
     for unit, how in (
-        (1e-4, "ten thousand times as short"),
-        (1e-10, "1e10 times as short"),
-        (1e8, "1e8 times as long"),
+        (1e-4, "ten thousand times shorter"),
+        (1e-10, "1e10 times shorter"),
+        (1e8, "1e8 times longer"),
     ):
         other, _ = ask(large, (unit * slope).tolist(), 0.01, 6)
         if not close(other, step, 1e-4):
