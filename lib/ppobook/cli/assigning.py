@@ -105,7 +105,7 @@ def solutions(name: Name, /, *, course: Folder = ".") -> None:
 
 @command
 def similar(name: Name, /, *, out: MaybeFile = None, course: Folder = ".") -> None:
-    """List equal code answers and pairs of nearly equal ones, without a verdict.
+    """List equal code answers and pairs of nearly equal ones; whether they were copied is for you to judge.
 
     Short answers are not compared, since they are often equal because there is one way to write them.
 
