@@ -64,8 +64,8 @@ class Quiz:
         for question in self.questions:
             options = "".join(f"<li>{inline(option.text)}</li>" for option in question.options)
             remarks = "".join(
-                f"<li><strong>{'Right' if option.right else 'Not quite'}: {inline(option.text.rstrip('.'))}.</strong> "
-                f"{inline(option.because)}</li>"
+                f"<li><strong>{'Right' if option.right else 'Not quite'}: {inline(option.text.rstrip('.'))}."
+                f"</strong> {inline(option.because)}</li>"
                 for option in question.options
             )
             items.append(

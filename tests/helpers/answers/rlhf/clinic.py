@@ -33,7 +33,10 @@ RIGHT: Right = {
 # One that a reader may well think of, for each name.
 WRONG: Wrong = {
     "token-clinic": {
-        "the sampler and the trainer use different temperatures": [but(H="temperature"), but(D="temperature")],
+        "the sampler and the trainer use different temperatures": [
+            but(H="temperature"),
+            but(D="temperature"),
+        ],
         "the sampler leaves out improbable words, but the log-probabilities ignore this": but(C="top-p"),
         "the trainer reads each word's logits one column late": but(C="shift"),
         "the old log-probabilities are recomputed before each gradient step": but(F="old-logp"),
