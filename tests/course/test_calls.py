@@ -43,6 +43,21 @@ def test_a_function_of_the_graders_can_be_differentiated_there(f):
     assert there(lambda x: (weights * x**2).sum(), torch.ones(2)).tolist() == [4.0, 10.0]
 
 
+def test_a_checks_clock_rings_in_what_was_lent_too(open_grader):
+    grader = open_grader("""
+def f(lent):
+    while True:
+        try:
+            lent()
+        except BaseException:
+            pass
+""")
+    again = grader.name("f")
+    with pytest.raises(checks.TooSlow), checks._time_limit(0.5):
+        again(lambda: time.sleep(60))
+    assert grader.ended.reason == "time"
+
+
 def test_what_is_played_in_the_students_process_takes_few_messages(f, grader, monkeypatch):
     sent = []
     monkeypatch.setattr(grader, "send", lambda *message: sent.append(type(grader).send(grader, *message)))

@@ -171,6 +171,12 @@ def test_a_hand_in_of_canvas_is_not_as_late_as_its_download(course, tmp_path, ca
     assert (noted["student"], noted["handed_in"]) == ("bob", "2027-03-02T10:00:00+01:00")
 
 
+def test_a_file_that_is_called_as_moodle_would_is_its_owners_in_canvas(course, tmp_path):
+    name = "astromevemaria_103_9004_x-Ada Lovelace_101_assignsubmission_file_week-01.ipynb"
+    collect(course, put(tmp_path / "all.zip", zipped((name, notebook("eve's")), time=DOWNLOADED)))
+    assert texts(course, "eve") == ["eve's"]
+
+
 def test_what_came_in_time_counts_before_what_is_late_by_a_time_unknown(course, tmp_path):
     for number, name in enumerate(("mullerbob_102_1_w.ipynb", "mullerbob_LATE_102_2_w.ipynb")):
         data = zipped((name, notebook(name)), time=DOWNLOADED)

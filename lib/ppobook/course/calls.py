@@ -26,7 +26,7 @@ import numpy as np
 import torch
 from torch import nn
 
-from ppobook.teaching.checks import Mistake, Stop
+from ppobook.teaching.checks import Mistake, Stop, TooSlow
 
 from .channel import Side, raised_as
 from .sandbox import Ended, Sandbox
@@ -92,6 +92,8 @@ class _StudentNetwork(nn.Module):
 
 class Grader(Side):
     """The grader's end of the channel to one submission's process."""
+
+    ends = (Ended, TooSlow)
 
     def __init__(self, sandbox: Sandbox) -> None:
         super().__init__(sandbox.reads, sandbox.writes)

@@ -74,6 +74,8 @@ class Side:
     # Of a message whose reader knows objects by their numbers; of one that may answer a message with objects.
     writer: Callable[[dict[int, Any]], Writer]
     reader: Callable[[dict[int, Any], Attach | None], Reader]
+    # What ends an answer instead of being sent.
+    ends: tuple[type[BaseException], ...] = (Ended,)
 
     def __init__(self, reads: IO[bytes], writes: IO[bytes]) -> None:
         self._reads, self._writes = reads, writes
@@ -158,7 +160,7 @@ class Side:
                 found = self.do(verb, args, named)
             except Malformed:
                 raise Ended("forged") from None
-            except Ended:
+            except self.ends:
                 raise
             except BaseException as error:
                 kind, found = _RAISED, self.described(error)

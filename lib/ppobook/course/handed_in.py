@@ -147,13 +147,14 @@ def _grouped(
         files = [replace(one, time=None) for one, _ in numbered]
     for file in files:
         top, alone, late = file.parts[0], len(file.parts) == 1, False
-        if moodle := MOODLE.fullmatch(top):
-            label = f"{moodle['name']}_{moodle['number']}"
-            student = of_platform(moodle["name"], moodle["number"], students, False)
-        elif named := canvas and CANVAS.fullmatch(top):
+        # Canvas first: the rest of its names is the student's, who may write it as Moodle would.
+        if named := canvas and CANVAS.fullmatch(top):
             label = f"{named['name']}_{named['number']}"
             student = of_platform(named["name"], named["number"], students, True)
             late = bool(named["late"])
+        elif moodle := MOODLE.fullmatch(top):
+            label = f"{moodle['name']}_{moodle['number']}"
+            student = of_platform(moodle["name"], moodle["number"], students, False)
         else:
             label = PurePosixPath(top).stem if alone else top
             student = _of_file(label, students, assignment)
@@ -241,7 +242,7 @@ def places(names: Iterable[str], file: str) -> dict[str, str]:
     """
     found: dict[str, str] = {}
     for name in names:
-        if one := MOODLE.match(name) or CANVAS.fullmatch(name):
+        if one := CANVAS.fullmatch(name) or MOODLE.match(name):
             facts = {"late": "", "file": "assignsubmission_file", **one.groupdict("")}
             place = "{name}_{late}{number}_{file}_".format(**facts) + file
             found[f"{one['name']}_{one['number']}"] = place

@@ -1,10 +1,10 @@
 """The system calls that a submission's processes are refused, as a filter for the kernel.
 
 Some make memory that is no process's own, which nobody could count to it: shared memory, files in memory,
-message queues, attributes of files. Others lead past the namespaces or into other processes: sockets (a
-virtual machine's host can be reached by one), the keys of a session, another process's memory and files.
-`sched_setaffinity` would give back the processors that were taken away. The rest is where a kernel's bugs
-have been.
+message queues, attributes of files, pages given to a pipe, rules of landlock. Others lead past the namespaces
+or into other processes: sockets (a virtual machine's host can be reached by one), the keys of a session,
+another process's memory and files. `sched_setaffinity` would give back the processors that were taken away.
+The rest is where a kernel's bugs have been.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ MACHINES = {
         *(101, 310, 311, 438),  # ptrace, process_vm_readv, process_vm_writev, pidfd_getfd
         *(203, 298, 321, 323, 425),  # sched_setaffinity, perf_event_open, bpf, userfaultfd, io_uring_setup
         *(188, 189, 190, 463),  # setxattr, lsetxattr, fsetxattr, setxattrat
+        *(278, 444),  # vmsplice, landlock_create_ruleset
     )),
     "aarch64": (0xC00000B7, 222, (
         *(279, 447, 194, 190, 186),
@@ -27,6 +28,7 @@ MACHINES = {
         *(117, 270, 271, 438),
         *(122, 241, 280, 282, 425),
         *(5, 6, 7, 463),
+        *(75, 444),
     )),
 }  # fmt: skip
 _OTHER_NUMBERS = 0x40000000  # from here on, x86_64 knows the same calls by other numbers

@@ -119,7 +119,7 @@ class UnknownCheck(_Told, ValueError):  # noqa: N818
     """Error for an unknown check, or for an answer that is not a function."""
 
 
-class _TooSlow(BaseException):
+class TooSlow(BaseException):
     """Raised by the clock. Not an Exception, so that a reader's `except Exception` does not swallow it."""
 
 
@@ -322,11 +322,11 @@ def _tell(name: str, verdict: Verdict) -> bool:
     return bool(importlib.import_module("ppobook.teaching.lab").show(verdict.message, NotRight))
 
 
-def run(name: str, answer: Callable[..., Any], seed: int = 0) -> Verdict:
+def run(name: str, answer: Callable[..., Any], seed: int = 0, seconds: float | None = None) -> Verdict:
     """Return the finding of `check` as a `Verdict`: prints nothing, and a wrong answer raises nothing.
 
     The random problems are drawn from `seed`. With 0 they are those of the notebook; a grader takes another
-    number, so that nobody has seen them before.
+    number, so that nobody has seen them before. `seconds` is for a check without a time limit of its own.
 
     The global random generators (Python's, NumPy's, torch's) are seeded for the length of the check, so
     that it finds the same twice, and stand afterwards where they stood before. The reader's function can
@@ -338,7 +338,7 @@ def run(name: str, answer: Callable[..., Any], seed: int = 0) -> Verdict:
             f"check({name!r}, …) needs your function itself, and got {words(answer)}: "
             "write the function's name, without calling it."
         )
-    seconds = seconds_of(name)
+    seconds = seconds_of(name, seconds)
     held: list[Property] = []
     mistake: Mistake | None = None
     try:
@@ -355,7 +355,7 @@ def run(name: str, answer: Callable[..., Any], seed: int = 0) -> Verdict:
             return _judged(name, entry, mistake, held)
     except Stop as stop:
         return _verdict(stop.kind, stop.name, *stop.paragraphs)
-    except _TooSlow:
+    except TooSlow:
         return _verdict("slow", f"still running after {seconds:.0f} seconds")
     except Exception as error:
         # What came back passed for a number and was none, in a way that no check foresaw.
@@ -491,7 +491,7 @@ def _time_limit(seconds: float) -> Iterator[None]:
         return
 
     def ring(*_: Any) -> None:
-        raise _TooSlow
+        raise TooSlow
 
     handler = signal.signal(signal.SIGALRM, ring)
     timer = signal.setitimer(signal.ITIMER_REAL, seconds)

@@ -21,7 +21,7 @@ class Batch:
         self, logits: np.ndarray, tokens: np.ndarray, mask: np.ndarray, gap: np.ndarray, rate: float
     ) -> None:
         self.logits = torch.tensor(logits, dtype=torch.float32, requires_grad=True)
-        self.before = logits
+        self.before = logits.copy()
         self.tokens, self.mask = torch.tensor(tokens), torch.tensor(mask)
         self.prompt = torch.arange(len(tokens)) // (len(tokens) // len(logits))
         self.optimizer = GradientDescent(self.logits, rate)

@@ -15,6 +15,7 @@ from torch import nn
 
 from .. import Answer, Findings, Property, Stop, as_array, close, either, numbers, recognise
 from ..beside.capstone import GradientDescent, Policy
+from ..findings import DRAWN_FROM
 from . import WHOLE as CHAPTER
 
 
@@ -287,7 +288,7 @@ def capstone_update(answer: Answer) -> Findings:
         )
     if not close(kl, right, 2e-3):
         kls = f"with a policy of the same logits everywhere it is {kl:.4g}, and at the end {right:.4g}"
-    rng = np.random.default_rng(0)
+    rng = np.random.default_rng(DRAWN_FROM.get())
     for trial in range(6):
         n, t, parts = int(rng.integers(1, 4)), int(rng.integers(1, 4)) * 4, int(rng.choice([1, 2]))
         world = Case(n, t, actions=int(rng.integers(2, 4)), seed=10 + trial, rate=float(rng.choice([0.1, 2])))

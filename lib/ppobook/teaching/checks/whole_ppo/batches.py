@@ -9,6 +9,7 @@ import torch
 from torch import Generator, Tensor
 
 from .. import Answer, Findings, Mistake, Property, Stop, as_array, close, either, numbers, recognise, words
+from ..findings import DRAWN_FROM
 from ..probes import Problem, agrees, random_problems
 from . import CHAPTER, parts
 
@@ -322,7 +323,7 @@ def minibatches(answer: Answer) -> Findings:
         len(firsts) > 6,
         f"twelve shuffles gave {len(firsts)} different first minibatches",
     )
-    rng = np.random.default_rng(0)
+    rng = np.random.default_rng(DRAWN_FROM.get())
     wrong = ""
     for trial in range(20):
         size = int(rng.integers(1, 30))
