@@ -165,10 +165,14 @@ def test_a_correction_has_a_reason_and_survives_a_regrade(graded, run, monkeypat
     assert "a part of week-02 must be given" in run("correct", "week-02", "--full", *reason, code=2)
     nobody = ("correct", "week-02", "clipped-loss", "--student", "bib", "--full", *reason)
     assert "got 'bib'. Did you mean 'bob'" in run(*nobody, code=2)
+    monkeypatch.setattr(work.collecting, "counting", lambda *_: [])
+    assert "a notebook of week-02, got 'bob', who has not" in run(*words, "--full", *reason, code=2)
 
 
 def test_only_the_instructor_reads_what_a_course_holds(graded, run):
     run("extend", "eve", "week-02", "--until", "2027-03-20 23:59", "--reason", "ill")
+    early = run("extend", "eve", "week-02", "--until", "2027-01-01 23:59", "--reason", "ill", code=2)
+    assert "or later, got 2027-01-01 23:59" in early
     run("feedback")
     run("grades")
     run("roster")

@@ -290,9 +290,9 @@ def _say_changed(course: Course, name: str) -> None:
 
     if work.changed(course, name):
         print(
-            f"! {name}: course.yml or the book has changed since the release. A new due date or late policy "
-            f"counts already; any other change counts after: ppobook course release {name} --replace, "
-            f"then grade {name}"
+            f"! {name}: course.yml or the book has changed since the release. A new due date, late policy "
+            "or partial credit counts already; any other change counts after: "
+            f"ppobook course release {name} --replace, then grade {name}"
         )
 
 

@@ -107,7 +107,7 @@ def collect(
         given = (times or {}).get(made.student or "")
         if given is not None:
             made.time, made.late = given, False
-        elif made.time is not None and released is not None and made.time < released:
+        if made.time is not None and released is not None and made.time < released:
             came, out = _local(course, made.time), _local(course, released)
             made.notes.append(f"its time is {came}, before the assignment was released, {out}")
         if made.time is not None and made.time > datetime.now(UTC):

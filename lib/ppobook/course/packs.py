@@ -116,8 +116,9 @@ def make(course: Course, assignment: Assignment) -> Pack:
     worth = {one.name: one.points for one in parts}
     if len(worth) < len(parts):
         raise ValueError("each part must be in it once, got one that two of its sets have")
-    for name in assignment.points:
-        choice("points", name, worth)
+    for what, given in (("points", assignment.points), ("partial", assignment.partial)):
+        for name in given:
+            choice(f"{what} of {assignment.name}", name, worth)
     rows = [
         (one, sum(worth[p.name] for p in one.parts if p.points is not None))
         for one in masters.exercises({"cells": cells})

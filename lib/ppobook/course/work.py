@@ -12,9 +12,10 @@ from pathlib import Path
 from ppobook.course import collecting, gradebook, own_checks, packs, roster
 from ppobook.course.gradebook import Decisions, Score, decide, scores
 from ppobook.course.handed_in import of_platform
-from ppobook.course.records import Record, Sheet, Submission, digest, named, read_records
+from ppobook.course.records import Record, Sheet, Submission, digest, read_records
 from ppobook.course.settings import Course
 from ppobook.teaching import checks
+from ppobook.validation import choice
 
 
 @dataclass(frozen=True)
@@ -43,7 +44,7 @@ def sheet(course: Course, name: str) -> Sheet:
     partial = assignment.partial
     parts = tuple(replace(one, partial={**one.partial, **partial.get(one.name, {})}) for one in pack.parts)
     for part in partial:
-        named(parts, part)
+        choice(f"partial of {name}", part, [one.name for one in parts])
     names = [one.strip() for one in pack.set.split(",")]
     own = [own_checks.beside(course.folder / "exercises" / f"{one}.md") for one in names]
     tested = {one.name: check_digest(one.name, own) for one in pack.tested}
@@ -121,8 +122,13 @@ def correct(
     who: tuple[str, ...] = (student or gradebook.EVERYONE,)
     if student:
         roster.find(roster.load(course.folder), student)
-    for one in collecting.counting(course, name) if part else ():
-        who = one.students if student in one.students else who
+        if part:
+            together = [one.students for one in collecting.counting(course, name) if student in one.students]
+            if not together:
+                raise ValueError(
+                    f"student must have handed in a notebook of {name}, got {student!r}, who has not"
+                )
+            who = tuple(together[0])
     if what == "undo":
         corrected = gradebook.Decisions(course.folder, name).corrections
         if not any((member, part) in corrected for member in who):
