@@ -217,7 +217,7 @@ class _Run:
                     self._put(part, "missing", f"{part.expression} is not there", said)
                 return True
             try:
-                verdict = checks.run(part.name, answer, self.seed(part.name), self.limits.seconds)
+                verdict = checks.run(part.name, answer, self.seed(part.name), seconds)
             except Exception as error:
                 words = f"the check cannot read what came back ({type(error).__name__}: {error})"
                 verdict = Verdict("returned", words, "")

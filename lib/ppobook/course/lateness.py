@@ -44,10 +44,10 @@ def over(course: Course, assignment: Assignment, now: datetime) -> bool:
 def extend(course: Course, student: str, assignment: str, until: datetime, reason: str) -> None:
     """Give a student more time: a line in the trail, of which the last one counts."""
     roster.find(roster.load(course.folder), student)
-    due = (given := course.assignment(assignment)).due
-    if until < due:
+    given = course.assignment(assignment)
+    if until < given.due:
         raise ValueError(
-            f"until must be the due time, {due:%Y-%m-%d %H:%M}, or later, got {until:%Y-%m-%d %H:%M}"
+            f"until must be the due time, {given.due:%Y-%m-%d %H:%M}, or later, got {until:%Y-%m-%d %H:%M}"
         )
     facts = {"student": student, "assignment": given.name}
     trail.note(course.folder, "extension", **facts, until=until.isoformat(), reason=reason)

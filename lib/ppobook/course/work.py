@@ -123,12 +123,12 @@ def correct(
     if student:
         roster.find(roster.load(course.folder), student)
         if part:
-            together = [one.students for one in collecting.counting(course, name) if student in one.students]
-            if not together:
+            found = (one.students for one in collecting.counting(course, name) if student in one.students)
+            who = tuple(next(found, ()))
+            if not who:
                 raise ValueError(
                     f"student must have handed in a notebook of {name}, got {student!r}, who has not"
                 )
-            who = tuple(together[0])
     if what == "undo":
         corrected = gradebook.Decisions(course.folder, name).corrections
         if not any((member, part) in corrected for member in who):
